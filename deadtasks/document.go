@@ -79,26 +79,16 @@ const (
 	StateRecovered State = "recovered"
 )
 
+// document is a stored record: the fields of its Task, and what has another form there.
 type document struct {
-	ID        string          `bson:"_id"`
-	Task      string          `bson:"task"`
-	Queue     string          `bson:"queue"`
-	Type      string          `bson:"type"`
-	State     State           `bson:"state"`
-	At        time.Time       `bson:"at"`
-	Cause     graveyard.Cause `bson:"cause"`
-	Error     string          `bson:"error"`
-	Tries     []try           `bson:"tries"`
-	Payload   bson.RawValue   `bson:"payload"`
-	Headers   bson.RawValue   `bson:"headers"`
-	Missing   int             `bson:"missing"`
-	Retries   int             `bson:"retries"`
-	Timeout   int64           `bson:"timeout"`
-	Retention int64           `bson:"retention"`
-	Deadline  time.Time       `bson:"deadline"`
-	Batch     string          `bson:"batch"`
-	Token     string          `bson:"token"`
-	Requeues  []time.Time     `bson:"requeues"`
+	Key       string `bson:"_id"`
+	Task      `bson:",inline"`
+	Tries     []try         `bson:"tries"`
+	Payload   bson.RawValue `bson:"payload"`
+	Headers   bson.RawValue `bson:"headers"`
+	Timeout   int64         `bson:"timeout"`
+	Retention int64         `bson:"retention"`
+	Token     string        `bson:"token"`
 }
 
 type try struct {
@@ -176,25 +166,18 @@ func batchOf(t graveyard.Task) string {
 
 // task decodes a document. The payload is empty if the query did not ask for it.
 func (d *document) task() (Task, error) {
-	t := Task{
-		key: d.ID, token: d.Token, ID: d.Task, Queue: d.Queue, Type: d.Type, State: d.State, At: d.At.UTC(),
-		Cause: d.Cause, Error: d.Error,
-		MaxRetry: max(0, d.Retries), Timeout: packed.Milliseconds(d.Timeout), Retention: packed.Milliseconds(d.Retention),
-		Missing: d.Missing, Batch: d.Batch,
-	}
-	if !d.Deadline.IsZero() && d.Deadline.Unix() > 0 {
-		t.Deadline = d.Deadline.UTC()
-	}
-	for _, at := range d.Requeues {
-		t.Requeues = append(t.Requeues, at.UTC())
+	t := d.Task
+	t.key, t.token, t.MaxRetry = d.Key, d.Token, max(0, t.MaxRetry)
+	t.Timeout, t.Retention = packed.Milliseconds(d.Timeout), packed.Milliseconds(d.Retention)
+	if t.Deadline.Unix() <= 0 {
+		t.Deadline = time.Time{}
 	}
 	for _, a := range d.Tries {
 		t.Attempts = append(t.Attempts, graveyard.Attempt{
-			Number: a.Number, At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), Error: a.Error,
-			Worker: a.Worker,
+			Number: a.Number, At: a.At, Elapsed: packed.Milliseconds(a.MS), Error: a.Error, Worker: a.Worker,
 		})
 	}
-	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.ID, err) }
+	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.Key, err) }
 	var err error
 	if d.Payload.Type != bson.TypeNull {
 		if t.Payload, err = packed.Unpack(d.Payload); err != nil {
@@ -217,8 +200,9 @@ type Task struct {
 	token string // of the requeue that works on the task
 
 	// ID, Queue and Type are from asynq's task.
-	ID, Queue, Type string
-	State           State
+	ID          string `bson:"task"`
+	Queue, Type string
+	State       State
 	// At is when the task ended. For a failing task it is when the task last failed.
 	At time.Time
 	// Cause and Error are the reason why the task ended. Error has at most 1000 bytes.
@@ -226,16 +210,16 @@ type Task struct {
 	Error string
 	// Attempts are the failed attempts, in the order in which workers reported them. For a task that is retried they are
 	// at most the last 100. Attempts of workers that died are missing.
-	Attempts []graveyard.Attempt
+	Attempts []graveyard.Attempt `bson:"-"`
 	// Payload and Headers are for the requeue; the charges are a header. Missing is the size of a payload that is too
 	// large for a record. Only asynq's archive has such a payload.
-	Payload []byte
-	Headers map[string]string
+	Payload []byte            `bson:"-"`
+	Headers map[string]string `bson:"-"`
 	Missing int
 	// MaxRetry is asynq's count. It is Headway's count plus envelope.Slack.
-	MaxRetry int
+	MaxRetry int `bson:"retries"`
 	// Timeout, Retention and Deadline are zero if the task has none.
-	Timeout, Retention time.Duration
+	Timeout, Retention time.Duration `bson:"-"`
 	Deadline           time.Time
 	// Batch is the ID of the batch that the task is a request of. It is empty for other tasks.
 	Batch string

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/asynqdb"
 )
 
 // heldFor is how far ahead a held task is scheduled, so that it does not run yet. Its requeue releases it long
@@ -43,12 +45,12 @@ func (r *requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 		}
 		info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
 		switch {
-		case gone(err) && t.State == StateRequeueing:
+		case asynqdb.Gone(err) && t.State == StateRequeueing:
 			return standing{}, nil
-		case gone(err) && t.Missing > 0 && t.Payload == nil:
+		case asynqdb.Gone(err) && t.Missing > 0 && t.Payload == nil:
 			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID,
 				t.Missing)
-		case gone(err):
+		case asynqdb.Gone(err):
 			continue
 		case err != nil:
 			return standing{}, fmt.Errorf("look for task %s: %w", t.ID, err)
@@ -68,7 +70,7 @@ func (r *requeuer) hold(ctx context.Context, t Task, token string) (standing, er
 			}
 			t.State = StateDead
 		}
-		if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !gone(err) {
+		if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !asynqdb.Gone(err) {
 			return standing{}, fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, err)
 		}
 	}
@@ -81,10 +83,6 @@ func holder(info *asynq.TaskInfo) string {
 		return info.Headers[headerRequeue]
 	}
 	return ""
-}
-
-func gone(err error) bool {
-	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
 
 // enqueue puts the task into the queue, scheduled years ahead.
@@ -114,11 +112,11 @@ func (r *requeuer) release(ctx context.Context, t Task) error {
 		return ctx.Err()
 	}
 	err := r.inspector.RunTask(t.Queue, t.ID)
-	if err == nil || gone(err) {
+	if err == nil || asynqdb.Gone(err) {
 		return nil
 	}
 	info, again := r.inspector.GetTaskInfo(t.Queue, t.ID)
-	if gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
+	if asynqdb.Gone(again) || again == nil && info.State != asynq.TaskStateScheduled {
 		return nil
 	}
 	return fmt.Errorf("release task %s: %w", t.ID, err)
@@ -131,14 +129,14 @@ func (r *requeuer) withdraw(ctx context.Context, t Task, token string) error {
 		return ctx.Err()
 	}
 	info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
-	if gone(err) || err == nil && holder(info) != token {
+	if asynqdb.Gone(err) || err == nil && holder(info) != token {
 		return nil
 	}
 	// no requeue can release it now: a requeue must claim the record first, and the record is not dead any more
 	if err == nil {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !asynqdb.Gone(err) {
 		return fmt.Errorf("delete held task %s: %w", t.ID, err)
 	}
 	return nil

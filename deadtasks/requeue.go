@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/internal/asynqdb"
 )
 
 const (
@@ -233,7 +235,7 @@ func (s *Store) Delete(ctx context.Context, client redis.UniversalClient, t Task
 	if err == nil && info.State == asynq.TaskStateArchived {
 		err = r.inspector.DeleteTask(t.Queue, t.ID)
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !asynqdb.Gone(err) {
 		return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, errors.Join(err, ctx.Err()))
 	}
 	found, err := s.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
@@ -140,27 +140,20 @@ func (s *Scheduler) check(e envelope.Envelope) error {
 // send enqueues the parcels, several side by side. Each parcel gets its own error. The first error that is not about
 // the task itself ends the sending.
 func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
-	var next atomic.Int64
 	var stopped atomic.Bool
-	var senders sync.WaitGroup
-	for range min(sendTogether, len(parcels)) {
-		senders.Go(func() {
-			for !stopped.Load() {
-				i := next.Add(1) - 1
-				if i >= int64(len(parcels)) {
-					return
-				}
-				p := parcels[i]
-				if p.err != nil {
-					continue
-				}
+	var senders errgroup.Group
+	senders.SetLimit(sendTogether)
+	for _, p := range parcels {
+		senders.Go(func() error {
+			if p.err == nil && !stopped.Load() {
 				if p.err = s.sendOne(ctx, p); p.err != nil && !alone(p.err) {
 					stopped.Store(true)
 				}
 			}
+			return nil
 		})
 	}
-	senders.Wait()
+	_ = senders.Wait() // each parcel has its own error
 }
 
 // sendOne enqueues one parcel.

@@ -2,17 +2,14 @@ package scheduler
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 )
 
 // Reason is why a task does not run, or what became of it, in one word.
@@ -161,21 +158,11 @@ func setWait(e *Explanation, at waitlist.Position) {
 	default:
 		e.Reason = ReasonLimit
 	}
-	var b bucket.Bucket
-	if json.Unmarshal(at.List.State, &b) == nil && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
-		if e.Until = expected(at, b); e.Until.IsZero() && e.Reason == ReasonLimit {
+	// If nothing else takes tokens before it, it starts when all that is ahead of it, and its own tokens, have come back.
+	until, known := engine.Expect(at.List, at.TokensAhead, at.Tokens)
+	if known && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
+		if e.Until = until; until.IsZero() && e.Reason == ReasonLimit {
 			e.Reason = ReasonInFlight
 		}
 	}
-}
-
-// expected is when the task starts, if nothing else takes tokens before it: all that is ahead of it, and its own
-// tokens, have come back. Zero where calls in flight have to end first.
-func expected(at waitlist.Position, b bucket.Bucket) time.Time {
-	tokens := reservations.Tokens{}
-	maps.Copy(tokens, at.TokensAhead)
-	for meter, n := range at.Tokens {
-		tokens[meter] += n
-	}
-	return engine.Expect(b, at.List, tokens)
 }

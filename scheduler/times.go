@@ -2,20 +2,16 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -92,7 +88,7 @@ func (s *Scheduler) refuseExpected(batch []*parcel) {
 // refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses
 // none.
 func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
-	lists := map[string]*ahead{}
+	lists := map[string]waitlist.List{}
 	for _, p := range parcels {
 		if p.Options.StartBy.IsZero() {
 			continue
@@ -102,18 +98,21 @@ func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
 				c = s.limiter.Choose(c)
 			}
 			bucket := c.Bucket()
-			a, known := lists[bucket]
-			if !known {
-				a = s.ahead(ctx, bucket)
-				lists[bucket] = a
+			l, read := lists[bucket]
+			if !read {
+				l, _ = s.list.List(ctx, bucket)
+				lists[bucket] = l
 			}
-			if a == nil {
+			at, known := engine.Expect(l, l.Tokens, c.Tokens)
+			if !known || l.Waiting == 0 {
 				continue
 			}
-			if p.err = s.tooLate(p, bucket, time.Now(), a.with(c.Tokens)); p.err != nil {
+			if p.err = s.tooLate(p, bucket, time.Now(), at.Sub(l.Now)); p.err != nil {
 				break
 			}
-			a.add(c.Tokens)
+			for meter, n := range c.Tokens {
+				l.Tokens[meter] += n
+			}
 		}
 	}
 }
@@ -133,40 +132,4 @@ func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.D
 	}
 	late := &TooLateError{Bucket: bucket, Expected: now.Add(wait), StartBy: by}
 	return fmt.Errorf("task %q: %w", p.Task.Type(), late)
-}
-
-// ahead is a bucket for which tasks wait, and what they charge.
-type ahead struct {
-	bucket bucket.Bucket
-	now    time.Time // of the bucket
-	tokens reservations.Tokens
-}
-
-// ahead is nil where no task waits for the bucket, or that can't be read.
-func (s *Scheduler) ahead(ctx context.Context, bucket string) *ahead {
-	l, err := s.list.List(ctx, bucket)
-	if err != nil || l.Waiting == 0 {
-		return nil
-	}
-	a := &ahead{now: l.Now.Add(l.Offset), tokens: reservations.Tokens{}}
-	if json.Unmarshal(l.State, &a.bucket) != nil {
-		return nil
-	}
-	maps.Copy(a.tokens, l.Tokens)
-	return a
-}
-
-// with is how long a task waits that charges the tokens as well.
-func (a *ahead) with(tokens reservations.Tokens) time.Duration {
-	all := maps.Clone(a.tokens)
-	for meter, n := range tokens {
-		all[meter] += n
-	}
-	return a.bucket.Expect(a.now, all).Sub(a.now)
-}
-
-func (a *ahead) add(tokens reservations.Tokens) {
-	for meter, n := range tokens {
-		a.tokens[meter] += n
-	}
 }

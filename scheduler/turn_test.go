@@ -160,7 +160,8 @@ func TestTurn(t *testing.T) {
 			t.Errorf("a task that came too early goes back to its place, not: %s", got)
 		}
 		w.promote("a")
-		w.Engine().Begun(waitlist.Task(named("a")), w.arrive("a"), engine.Answer{Bucket: "openai", Outcome: o})
+		w.Engine().Begun(waitlist.Task(named("a")), w.arrive("a"),
+			reservations.Claims{{Charge: reservations.Charge{Limit: "openai"}, Outcome: o}})
 		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}

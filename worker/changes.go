@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -72,18 +73,14 @@ func limitsAndKeys(sets ...*reservations.LimitSet) []limitAndKey {
 		for _, name := range set.Names() {
 			all = append(all, limitAndKey{limit: name})
 		}
-	}
-	for _, set := range sets {
 		for _, o := range set.Overrides() {
 			all = append(all, limitAndKey{limit: o.Limit, key: o.Key})
 		}
 	}
-	seen := map[limitAndKey]bool{}
-	return slices.DeleteFunc(all, func(a limitAndKey) bool {
-		twice := seen[a]
-		seen[a] = true
-		return twice
+	slices.SortFunc(all, func(a, b limitAndKey) int {
+		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.key, b.key))
 	})
+	return slices.Compact(all)
 }
 
 // overridesByKey are the overrides of each limit and key: a fleet may have one for each of many tenants.

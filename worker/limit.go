@@ -198,7 +198,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		}
 		g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
 	}
-	g.engine.Begun(d.handle(), turn, engine.Answers(d.claims)...)
+	g.engine.Begun(d.handle(), turn, d.claims)
 	return true, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Output is one line of an output file or of an error file. Both have the same format:
@@ -59,52 +58,39 @@ func OutputID(batch string, line int) string {
 
 // AppendOutput appends the line and its line break to b.
 func AppendOutput(b []byte, o Output) []byte {
-	b = appendText(append(b, `{"id": `...), o.ID)
-	b = appendText(append(b, `, "custom_id": `...), o.CustomID)
-	b = append(b, `, "response": `...)
-	if r := o.Response; r == nil {
-		b = append(b, "null"...)
-	} else {
-		b = strconv.AppendInt(append(b, `{"status_code": `...), int64(r.StatusCode), 10)
-		b = appendText(append(b, `, "request_id": `...), r.RequestID)
-		b = appendBody(append(b, `, "body": `...), r.Body)
-		b = append(b, '}')
+	response, fault := []byte("null"), []byte("null")
+	if r := o.Response; r != nil {
+		response = fmt.Appendf(nil, `{"status_code": %d, "request_id": %s, "body": %s}`,
+			r.StatusCode, quoted(r.RequestID), oneLine(r.Body))
 	}
-	b = append(b, `, "error": `...)
-	if e := o.Error; e == nil {
-		b = append(b, "null"...)
-	} else {
-		b = appendText(append(b, `{"code": `...), e.Code)
-		b = appendText(append(b, `, "message": `...), e.Message)
-		b = append(b, '}')
+	if e := o.Error; e != nil {
+		fault = fmt.Appendf(nil, `{"code": %s, "message": %s}`, quoted(e.Code), quoted(e.Message))
 	}
-	return append(b, "}\n"...)
+	return fmt.Appendf(b, `{"id": %s, "custom_id": %s, "response": %s, "error": %s}`+"\n",
+		quoted(o.ID), quoted(o.CustomID), response, fault)
 }
 
-// appendBody writes the body on one line.
-func appendBody(b []byte, body json.RawMessage) []byte {
+// oneLine returns the body on one line.
+func oneLine(body json.RawMessage) []byte {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return append(b, "{}"...)
+		return []byte("{}")
 	}
-	buffer := bytes.NewBuffer(b)
-	if json.Compact(buffer, body) != nil {
-		return appendText(b, string(body)) // Compact has not changed the buffer.
+	var b bytes.Buffer
+	if json.Compact(&b, body) != nil {
+		return quoted(string(body))
 	}
-	if b = buffer.Bytes(); !utf8.Valid(body) {
-		b = bytes.ToValidUTF8(b, []byte("\uFFFD")) // in a string of the API, as decoders do
-	}
-	return b
+	return bytes.ToValidUTF8(b.Bytes(), []byte("\uFFFD")) // in a string of the API, as decoders do
 }
 
-// appendText writes a JSON string, without the escapes that only HTML needs.
-func appendText(b []byte, text string) []byte {
-	buffer := bytes.NewBuffer(b)
-	e := json.NewEncoder(buffer)
+// quoted returns a JSON string, without the escapes that only HTML needs.
+func quoted(text string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(strings.ToValidUTF8(text, "\uFFFD")); err != nil {
 		panic(err) // encoding a string can't fail
 	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // Writer writes an output file or an error file. It is not safe for concurrent use.

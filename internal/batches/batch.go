@@ -67,12 +67,6 @@ type batchDocument struct {
 	Ended int `bson:"reopen_ended,omitempty"`
 }
 
-func (d batchDocument) batch() Batch {
-	b := d.Batch
-	b.Created = b.Created.UTC()
-	return b
-}
-
 // Open stores b, or finds the stored batch with its ID; then existed is true. It returns the stored batch. Its Lines
 // and Requests grow to the numbers in b: after a limit is raised, the same file may have more valid lines. The error
 // matches [ErrDifferentFile] if the stored batch has another hash. A zero Created means now.
@@ -89,8 +83,8 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	d := batchDocument{Batch: b, Expires: s.now().Add(Retention + outlive)}
 	_, err = s.batches.InsertOne(ctx, d)
 	if err == nil {
-		d.Created = d.Created.Truncate(time.Millisecond)
-		return d.batch(), false, nil
+		d.Created = d.Created.UTC().Truncate(time.Millisecond)
+		return d.Batch, false, nil
 	}
 	if !mongo.IsDuplicateKeyError(err) {
 		return Batch{}, false, unavailable("open", b.ID, err)
@@ -100,8 +94,8 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 		return Batch{}, false, unavailable("open", b.ID, err)
 	}
 	if found.Hash != b.Hash {
-		return found.batch(), true, fmt.Errorf("batches: open batch %q: %w (%q, of %s)",
-			b.ID, ErrDifferentFile, found.Name, found.Created.UTC().Format(time.RFC3339))
+		return found.Batch, true, fmt.Errorf("batches: open batch %q: %w (%q, of %s)",
+			b.ID, ErrDifferentFile, found.Name, found.Created.Format(time.RFC3339))
 	}
 	if b.Lines > found.Lines || b.Requests > found.Requests {
 		more := bson.M{"$max": bson.M{"lines": b.Lines, "requests": b.Requests}}
@@ -109,7 +103,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 			return Batch{}, true, err
 		}
 	}
-	return found.batch(), true, nil
+	return found.Batch, true, nil
 }
 
 // Batch returns the batch with this ID, or the only batch whose ID begins with it. The error matches
@@ -165,7 +159,7 @@ func (s *Store) readBatches(ctx context.Context, filter bson.M, o *options.FindO
 			faults = append(faults, fmt.Errorf("batch %.200s: %w", document.Lookup("_id"), err))
 			continue
 		}
-		found = append(found, d.batch())
+		found = append(found, d.Batch)
 	}
 	return found, errors.Join(faults...)
 }

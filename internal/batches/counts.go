@@ -149,7 +149,7 @@ func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
 	for _, counts := range c.full {
 		total = total.Plus(counts)
 	}
-	return total, d.batch(), nil
+	return total, d.Batch, nil
 }
 
 // open returns the ranges of blocks that are not full, from the first line of each range to its last.

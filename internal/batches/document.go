@@ -55,20 +55,16 @@ const (
 	maxContent = 14 << 20
 )
 
+// resultDocument is a stored request: the fields of its Result, and what has another form there.
 type resultDocument struct {
-	ID        string            `bson:"_id"`
-	Custom    string            `bson:"custom"`
+	ID        string `bson:"_id"`
+	Result    `bson:",inline"`
 	Status    string            `bson:"status"`
-	At        time.Time         `bson:"at"`
 	Code      *int              `bson:"code"`
 	RequestID string            `bson:"request_id"`
 	Body      bson.RawValue     `bson:"body"`
-	Failure   *Failure          `bson:"failure"`
 	Tries     []attemptDocument `bson:"tries"`
-	Usage     `bson:",inline"`
-	Model     string        `bson:"model"`
-	Request   bson.RawValue `bson:"request"`
-	Round     int           `bson:"round"`
+	Request   bson.RawValue     `bson:"request"`
 }
 
 type attemptDocument struct {
@@ -79,7 +75,7 @@ type attemptDocument struct {
 }
 
 func (a attemptDocument) attempt() Attempt {
-	return Attempt{At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), StatusCode: a.Code, Error: a.Error}
+	return Attempt{At: a.At, Elapsed: packed.Milliseconds(a.MS), StatusCode: a.Code, Error: a.Error}
 }
 
 // documentID returns the _id of the document of a line. A batch ID contains no "/", so batches do not mix.
@@ -232,12 +228,10 @@ func (d *resultDocument) result() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{
-		Batch: batch, Line: line, CustomID: d.Custom, Model: d.Model, Round: d.Round, Usage: d.sane(),
-		Failure: d.Failure,
-	}
-	if d.Status != "" {
-		r.Finished = d.At.UTC()
+	r := d.Result
+	r.Batch, r.Line, r.Usage = batch, line, r.Usage.sane()
+	if d.Status == "" {
+		r.Finished = time.Time{}
 	}
 	if d.Code != nil {
 		r.Response = &Response{StatusCode: *d.Code, RequestID: d.RequestID}

@@ -62,7 +62,7 @@ func FuzzResultDocument(f *testing.F) {
 		if id := fmt.Sprintf("%s/%09d", r.Batch, r.Line); d.ID != id || checkLine(r.Batch, r.Line) != nil {
 			t.Errorf("%q is read as line %d of batch %q", d.ID, r.Line, r.Batch)
 		}
-		if r.Finished.IsZero() != (d.Status == "") && !d.At.IsZero() {
+		if r.Finished.IsZero() != (d.Status == "") && !d.Finished.IsZero() {
 			t.Errorf("status %q, finished %v", d.Status, r.Finished)
 		}
 		if stored, ok := bson.Raw(text).Lookup("request").StringValueOK(); ok && string(r.Request) != stored {

@@ -44,30 +44,30 @@ type Usage struct {
 
 // Result is the result of one request.
 type Result struct {
-	Batch    string
-	Line     int // in the file, from 1
-	CustomID string
+	Batch    string `bson:"-"`
+	Line     int    `bson:"-"` // in the file, from 1
+	CustomID string `bson:"custom"`
 
 	// Response is nil if there was no answer.
-	Response *Response
+	Response *Response `bson:"-"`
 
 	// Failure is nil for a request that was answered.
 	Failure *Failure
 
 	// Attempts are the failed attempts. Pass to Finish only attempts that [Store.Attempt] has not stored.
-	Attempts []Attempt
+	Attempts []Attempt `bson:"-"`
 
 	// Usage is the sum of all rounds, if [Store.Reopen] put the result back.
-	Usage Usage
+	Usage Usage `bson:",inline"`
 
 	Model string
 
 	// Request is the body that was sent. It is stored for failed requests only.
-	Request json.RawMessage
+	Request json.RawMessage `bson:"-"`
 
 	// Finished is when the request ended, in milliseconds. Finish takes zero for now. When read, zero means no result
 	// yet.
-	Finished time.Time
+	Finished time.Time `bson:"at"`
 
 	// Round counts how often [Store.Reopen] put the request back. Finish ignores it.
 	Round int

@@ -55,38 +55,35 @@ func ErrNoMongo() error {
 
 // Batches are the batches and their results, which are kept in the same database. It makes sure of their indexes.
 func (b *Buckets) Batches(ctx context.Context) (*batches.Store, error) {
+	return indexed(ctx, b, func(db *mongo.Database) *batches.Store { return batches.New(db, batches.Options{}) })
+}
+
+// indexed makes a store in the database, and makes sure of its indexes.
+func indexed[S interface {
+	EnsureIndexes(ctx context.Context) error
+}](
+	ctx context.Context, b *Buckets, open func(*mongo.Database) S,
+) (store S, err error) {
 	if b.database == nil {
-		return nil, ErrNoMongo()
+		return store, ErrNoMongo()
 	}
-	store := batches.New(b.database, batches.Options{})
+	store = open(b.database)
 	if err := store.EnsureIndexes(ctx); err != nil {
-		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
+		return store, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
 	}
 	return store, nil
 }
 
 // Dead are the records of dead tasks, which are kept in the same database. It makes sure of their indexes.
 func (b *Buckets) Dead(ctx context.Context) (*deadtasks.Store, error) {
-	if b.database == nil {
-		return nil, ErrNoMongo()
-	}
-	store := deadtasks.New(b.database, deadtasks.Options{})
-	if err := store.EnsureIndexes(ctx); err != nil {
-		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
-	}
-	return store, nil
+	return indexed(ctx, b, func(db *mongo.Database) *deadtasks.Store { return deadtasks.New(db, deadtasks.Options{}) })
 }
 
 // Estimates shares what learner learns in the same database. It makes sure of the index.
 func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log *slog.Logger) (*keeper.Keeper, error) {
-	if b.database == nil {
-		return nil, ErrNoMongo()
-	}
-	k := keeper.New(b.database, learner, keeper.Options{Logger: log})
-	if err := k.EnsureIndexes(ctx); err != nil {
-		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrUnreachable, Err: &briefError{err}}
-	}
-	return k, nil
+	return indexed(ctx, b, func(db *mongo.Database) *keeper.Keeper {
+		return keeper.New(db, learner, keeper.Options{Logger: log})
+	})
 }
 
 // Mongo connects to MONGODB_URI, waits for an answer and makes sure of the indexes; buckets are kept there as well.

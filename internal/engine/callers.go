@@ -127,13 +127,9 @@ func (c *callers) call(ctx context.Context, number string) {
 		nudge(own)
 		return
 	}
-	c.s.background.Go(func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
-		defer cancel()
-		gone := []waitlist.Task{waitlist.Caller(c.process, number)}
-		if _, err := c.s.list.Leave(after, gone); err != nil {
-			c.s.config.Logger.DebugContext(ctx, "caller that left is still in a waitlist", slog.Any("error", err))
-		}
+	c.s.after(ctx, "caller that left is still in a waitlist", func(ctx context.Context) error {
+		_, err := c.s.list.Leave(ctx, []waitlist.Task{waitlist.Caller(c.process, number)})
+		return err
 	})
 }
 

@@ -115,7 +115,7 @@ func (p *place) release(ctx context.Context, stopped *reservations.Claim) {
 // Begun says that the caller has started.
 func (p *place) Begun() {
 	p.s.callers.forget(p.number)
-	p.s.Begun(p.task, p.turn, Answers(p.claims)...)
+	p.s.Begun(p.task, p.turn, p.claims)
 	for _, c := range p.claims {
 		p.s.Answered(context.Background(), c.Charge.Bucket())
 	}
@@ -175,15 +175,13 @@ func (d *dispatcher) dropDead(ctx context.Context, look waitlist.Look) error {
 		}
 		due.Heads, due.Promoted = slices.DeleteFunc(due.Heads, drop), slices.DeleteFunc(due.Promoted, drop)
 	}
-	d.s.background.Go(func() {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
-		defer cancel()
+	d.s.after(ctx, "caller of a dead process still in a waitlist", func(ctx context.Context) error {
 		for t, c := range gone {
-			if err := d.s.leave(leaving, t, []reservations.Charge{c}); err != nil {
-				d.s.config.Logger.DebugContext(leaving, "caller of a dead process still in a waitlist", slog.Any("error", err))
-				return
+			if err := d.s.leave(ctx, t, []reservations.Charge{c}); err != nil {
+				return err
 			}
 		}
+		return nil
 	})
 	return nil
 }

@@ -327,14 +327,8 @@ func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePause)})
 		return
 	}
-	d.s.background.Go(func() {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
-		defer cancel()
-		if err := d.s.leaveEnded(leaving, t, info); err != nil {
-			d.s.config.Logger.DebugContext(leaving, "ended task still in a waitlist",
-				slog.String("task_id", t.ID), slog.Any("error", err))
-		}
-	})
+	d.s.after(ctx, "ended task still in a waitlist",
+		func(ctx context.Context) error { return d.s.leaveEnded(ctx, t, info) }, slog.String("task_id", t.ID))
 }
 
 // ring has asynq deliver the tasks whose timers were due. What is reserved for a task that had to start by now is
@@ -357,16 +351,12 @@ func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 	if len(expired) == 0 {
 		return
 	}
-	d.s.background.Go(func() {
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
-		defer cancel()
+	d.s.after(ctx, "expired tasks still in a waitlist", func(ctx context.Context) (err error) {
 		for _, t := range slices.Compact(expired) {
 			info, _ := d.s.inspector.GetTaskInfo(t.Queue, t.ID) // where it can't be read, the reservation heals by refill
-			if err := d.s.leaveEnded(leaving, t, info); err != nil {
-				d.s.config.Logger.DebugContext(leaving, "expired task still in a waitlist",
-					slog.String("task_id", t.ID), slog.Any("error", err))
-			}
+			err = errors.Join(err, d.s.leaveEnded(ctx, t, info))
 		}
+		return err
 	})
 }
 
@@ -421,15 +411,13 @@ func (d *dispatcher) refresh(ctx context.Context) {
 	if d.followed.Load() == limits || !d.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	d.s.background.Go(func() {
+	d.s.after(ctx, "not all waitlists follow the changed limits yet", func(ctx context.Context) error {
 		defer d.refreshing.Store(false)
-		refreshing, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
-		defer cancel()
-		if err := d.s.refreshBuckets(refreshing, limits); err != nil {
-			d.s.config.Logger.DebugContext(refreshing, "not all waitlists follow the changed limits yet", slog.Any("error", err))
-			return
+		err := d.s.refreshBuckets(ctx, limits)
+		if err == nil {
+			d.followed.Store(limits)
 		}
-		d.followed.Store(limits)
+		return err
 	})
 }
 

@@ -107,7 +107,7 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		for meter, n := range charges[i].Tokens {
 			ahead[bucket][meter] += n
 		}
-		wait := max(o.Wait(), o.Bucket.Expect(o.At, ahead[bucket]).Sub(o.At), envelope.At(p.Task).Sub(now))
+		wait := max(expectedWait(o, ahead[bucket]), envelope.At(p.Task).Sub(now))
 		p.Held = &Reservation{Charge: charges[i], Outcome: o, Wait: wait}
 		net := netDelay(wait, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 		p.At = now.Add(beforeExpiry(net, p.Task, now))

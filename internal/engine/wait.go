@@ -68,12 +68,19 @@ func (s *Engine) Recovered(ctx context.Context) {
 }
 
 func (s *Engine) recover(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
+	s.after(ctx, "end of an outage not noted", s.list.Recover)
+}
+
+// after does in the background what belongs to tasks that were seen to already. A failure is logged at debug level:
+// nets, refill and later looks mend it.
+func (s *Engine) after(
+	ctx context.Context, failed string, do func(context.Context) error, attrs ...slog.Attr,
+) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
 	s.background.Go(func() {
-		bounded, cancel := context.WithTimeout(ctx, AfterTimeout)
 		defer cancel()
-		if err := s.list.Recover(bounded); err != nil {
-			s.config.Logger.DebugContext(ctx, "end of an outage not noted", slog.Any("error", err))
+		if err := do(ctx); err != nil {
+			s.config.Logger.LogAttrs(ctx, slog.LevelDebug, failed, append(attrs, slog.Any("error", err))...)
 		}
 	})
 }
@@ -145,31 +152,17 @@ func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Ent
 	return joined, nil
 }
 
-// Begun says that a task started which had waited: it leaves the waitlists. The answers are what its buckets answered
+// Begun says that a task started which had waited: it leaves the waitlists. The claims have what its buckets answered
 // to the starts.
-func (s *Engine) Begun(t waitlist.Task, turn Turn, answers ...Answer) {
-	for _, a := range answers {
-		if turn.Status != StatusNew || turn.behind[a.Bucket] > 0 {
-			s.report.answer(a.Bucket, a.Outcome.Bucket, false)
+func (s *Engine) Begun(t waitlist.Task, turn Turn, claims reservations.Claims) {
+	for _, c := range claims {
+		if bucket := c.Charge.Bucket(); turn.Status != StatusNew || turn.behind[bucket] > 0 {
+			s.report.answer(bucket, c.Outcome.Bucket, false)
 		}
 	}
 	if turn.Status != StatusNew {
 		s.report.began(t)
 	}
-}
-
-// Answer is what a bucket answered.
-type Answer struct {
-	Bucket  string
-	Outcome reservations.Outcome
-}
-
-// Answers are the answers of the claims' buckets, in their order.
-func Answers(claims reservations.Claims) (all []Answer) {
-	for _, c := range claims {
-		all = append(all, Answer{Bucket: c.Charge.Bucket(), Outcome: c.Outcome})
-	}
-	return all
 }
 
 // Changed says that a bucket's answer may let waiting tasks start earlier or later than expected. Such an answer is

@@ -65,9 +65,8 @@ func describe(l waitlist.List) Waitlist {
 	for _, f := range l.Flows {
 		w.Flows = append(w.Flows, FlowTasks{Flow: f.Name, Tasks: f.Tasks})
 	}
-	var b bucket.Bucket
-	if w.Waiting > 0 && json.Unmarshal(l.State, &b) == nil {
-		w.End = Expect(b, l, l.Tokens)
+	if w.Waiting > 0 {
+		w.End, _ = Expect(l, l.Tokens)
 	}
 	return w
 }
@@ -87,11 +86,21 @@ func (e *Engine) OnDuty(ctx context.Context) (Duty, error) {
 	return Duty{Dispatcher: id, Until: until, Now: now}, err
 }
 
-// Expect is Bucket.Expect on Redis's clock: zero where calls in flight have to end first.
-func Expect(b bucket.Bucket, l waitlist.List, tokens reservations.Tokens) time.Time {
-	at := b.Expect(l.Now.Add(l.Offset), tokens)
-	if at.IsZero() {
-		return at
+// Expect is when the bucket of a waitlist has the tokens, on Redis's clock: zero where calls in flight have to end
+// first. It is not known without an answer of the bucket.
+func Expect(l waitlist.List, tokens ...map[string]float64) (at time.Time, known bool) {
+	var b bucket.Bucket
+	if json.Unmarshal(l.State, &b) != nil {
+		return time.Time{}, false
 	}
-	return at.Add(-l.Offset)
+	all := reservations.Tokens{}
+	for _, some := range tokens {
+		for meter, n := range some {
+			all[meter] += n
+		}
+	}
+	if at = b.Expect(l.Now.Add(l.Offset), all); !at.IsZero() {
+		at = at.Add(-l.Offset)
+	}
+	return at, true
 }

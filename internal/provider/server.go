@@ -45,12 +45,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.endpoint(chatCall))
-	s.mux.HandleFunc("POST /v1/responses", s.endpoint(responseCall))
-	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint(embeddingsCall))
-	s.mux.HandleFunc("POST /v1/completions", s.endpoint(completionCall))
-	s.mux.HandleFunc("POST /v1/moderations", s.endpoint(moderationCall))
-	s.mux.HandleFunc("POST /v1/tick", s.endpoint(tickCall))
+	s.mux.HandleFunc("POST /v1/chat/completions", s.endpoint("chat", chatCall))
+	s.mux.HandleFunc("POST /v1/responses", s.endpoint("response", responseCall))
+	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint("embeddings", embeddingsCall))
+	s.mux.HandleFunc("POST /v1/completions", s.endpoint("completion", completionCall))
+	s.mux.HandleFunc("POST /v1/moderations", s.endpoint("moderation", moderationCall))
+	s.mux.HandleFunc("POST /v1/tick", s.endpoint("tick", tickCall))
 	s.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`) // the client may have gone
@@ -165,7 +165,7 @@ type job struct {
 	estimate  float64
 	used      float64
 	character character
-	answer    any
+	answer    json.RawMessage
 }
 
 // writeLimits sends the rate limit headers, where the limits are not hidden.
@@ -225,10 +225,9 @@ func (s *Server) pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-		return false
 	case <-s.closing:
-		return false
 	}
+	return false
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
