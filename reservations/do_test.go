@@ -192,3 +192,11 @@ func TestAllowAll(t *testing.T) {
 		t.Errorf("%v remain in a block, %v", blocked[0].Remaining(), err)
 	}
 }
+
+// NotCalled of no error has a text too.
+func TestNotCalledOfNil(t *testing.T) {
+	t.Parallel()
+	if err := reservations.NotCalled(nil); !errors.Is(err, reservations.ErrNotCalled) || err.Error() == "" {
+		t.Error(err)
+	}
+}

@@ -94,8 +94,13 @@ func (l *Limiter) Shares(ctx context.Context, charges []Charge, used Tokens) map
 // back, whatever the SettleMode.
 var ErrNotCalled = errors.New("reservations: the call was not made")
 
-// NotCalled returns err so that it matches ErrNotCalled as well.
-func NotCalled(err error) error { return notCalledError{err} }
+// NotCalled returns err so that it matches ErrNotCalled as well. Of nil it returns ErrNotCalled.
+func NotCalled(err error) error {
+	if err == nil {
+		return ErrNotCalled
+	}
+	return notCalledError{err}
+}
 
 type notCalledError struct{ error }
 

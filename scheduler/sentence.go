@@ -25,6 +25,8 @@ func (e Explanation) deadline() string {
 	switch {
 	case e.StartBy.IsZero(), !e.startsLater():
 		return ""
+	case !e.StartBy.After(e.Now):
+		return "; it had to start by " + envelope.ClockText(e.StartBy) + " and ends as expired when a worker takes it"
 	case e.Until.After(e.StartBy):
 		return "; it must start by " + envelope.ClockText(e.StartBy) + " and is expected to expire"
 	}

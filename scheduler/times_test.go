@@ -128,6 +128,10 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named(info.ID)), []reservations.Charge{requests(1)})
 		return err == nil && turn.Status == engine.StatusNew
 	})
+	if e, err := s.Explain(t.Context(), named(info.ID)); err != nil ||
+		!strings.Contains(e.Summary(), "; it had to start by ") {
+		t.Errorf("%s, %v", e.Summary(), err)
+	}
 }
 
 // awaitPending waits until asynq delivers the task next.
