@@ -73,12 +73,12 @@ func TestHandlerThatGoesOn(t *testing.T) {
 					c.cancel && !errors.Is(err, context.Canceled) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
-				if left := g.pending.named(); left == nil || len(left.Handlers) != 1 {
+				if left, ok := errors.AsType[*StopError](g.pending.late(t.Context())); !ok || len(left.Handlers) != 1 {
 					t.Errorf("left: %v", left)
 				}
 				close(release)
 				synctest.Wait()
-				if f := <-finished; f.Kind != c.result || len(finished) != 0 || g.pending.named() != nil {
+				if f := <-finished; f.Kind != c.result || len(finished) != 0 || g.pending.late(t.Context()) != nil {
 					t.Errorf("%+v, and %d more", f, len(finished))
 				}
 			})

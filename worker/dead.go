@@ -30,17 +30,13 @@ type dead struct {
 	worker    string // host:pid
 }
 
-func newDead(graves graveyard.Store, inspector *asynq.Inspector) dead {
-	return dead{graves: graves, inspector: inspector, worker: register.ProcessName()}
-}
-
 // keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.
 func (g *guard) keep(graves graveyard.Store, every time.Duration, client redis.UniversalClient, queues func() []string) {
 	if graves == nil {
 		return
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)
-	g.dead = newDead(graves, inspector)
+	g.dead = dead{graves: graves, inspector: inspector, worker: register.ProcessName()}
 	g.sweeper = &sweeper{
 		client: client, db: asynqdb.New(client), inspector: inspector,
 		graves: graves, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},

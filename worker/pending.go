@@ -60,11 +60,7 @@ func (p *pending) wait(ctx context.Context) error {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			if err := p.named(); err != nil {
-				err.Err = context.Cause(ctx)
-				return err
-			}
-			return nil
+			return p.late(ctx)
 		}
 	}
 }
@@ -81,14 +77,14 @@ func (p *pending) running() (n int) {
 	return n
 }
 
-// named is nil when nothing is left.
-func (p *pending) named() *StopError {
+// late is the *StopError of what is left when ctx has ended; nil when nothing is left.
+func (p *pending) late(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.left) == 0 {
 		return nil
 	}
-	e := &StopError{}
+	e := &StopError{Err: context.Cause(ctx)}
 	for left := range p.left {
 		switch left.kind {
 		case kindHandler:

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-closed:
 		err = w.guard.pending.wait(ctx)
 	case <-ctx.Done():
-		err = w.leftOver(ctx)
+		err = cmp.Or(w.guard.pending.late(ctx), fmt.Errorf("stop server: %w", context.Cause(ctx)))
 	}
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))
@@ -184,22 +185,13 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 	return w.closed
 }
 
-// leftOver is the error of a Stop that did not see the server end.
-func (w *Worker) leftOver(ctx context.Context) error {
-	if err := w.guard.pending.named(); err != nil {
-		err.Err = context.Cause(ctx)
-		return err
-	}
-	return fmt.Errorf("stop server: %w", context.Cause(ctx))
-}
-
 // process is the server's handler.
 func (w *Worker) process(ctx context.Context, t *asynq.Task) error {
 	return w.guard.process(ctx, t, w.prepare)
 }
 
 func (w *Worker) prepare(d *delivery) (prepared, error) {
-	r, ok := w.lookup(d.task)
+	r, ok := w.handlers[d.task.Type()]
 	if !ok {
 		return nil, tasks.Permanent(fmt.Errorf("%w: %q", ErrUnknownType, d.task.Type()))
 	}
@@ -207,14 +199,9 @@ func (w *Worker) prepare(d *delivery) (prepared, error) {
 }
 
 func (w *Worker) charges(t *asynq.Task) ([]reservations.Charge, error) {
-	r, ok := w.lookup(t)
+	r, ok := w.handlers[t.Type()]
 	if !ok { // not of a delivery: prepare has seen to it
 		return nil, fmt.Errorf("%w: %q", ErrUnknownType, t.Type())
 	}
 	return r.charges(t)
-}
-
-func (w *Worker) lookup(t *asynq.Task) (registration, bool) {
-	r, ok := w.handlers[t.Type()]
-	return r, ok
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // deleteMost is how many tasks one script deletes.
@@ -17,10 +19,7 @@ const deleteMost = 500
 func (d *DB) Delete(ctx context.Context, queue string, ids []string) (map[string]*asynq.Task, error) {
 	deleted, k := map[string]*asynq.Task{}, keysOf(queue)
 	for len(ids) > 0 {
-		args := []any{k.tasks(), pendingBytes}
-		for _, id := range ids[:min(len(ids), deleteMost)] {
-			args = append(args, id)
-		}
+		args := lua.Args(ids[:min(len(ids), deleteMost)], k.tasks(), pendingBytes)
 		answer, err := d.remove.Run(ctx, d.client, []string{k.pending(), k.scheduled(), k.retry()}, args...).StringSlice()
 		read := 0
 		if err == nil {

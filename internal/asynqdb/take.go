@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // Take moves the wanted tasks from a queue's pending list to its scheduled set, and returns the IDs of the moved
@@ -15,10 +17,7 @@ func (d *DB) Take(ctx context.Context, queue string, wanted, left []string, net 
 		return nil, nil
 	}
 	k := keysOf(queue)
-	args := []any{k.tasks(), int64(net.Seconds()), len(wanted)}
-	for _, id := range slices.Concat(wanted, left) {
-		args = append(args, id)
-	}
+	args := lua.Args(slices.Concat(wanted, left), k.tasks(), int64(net.Seconds()), len(wanted))
 	taken, err := d.take.Run(ctx, d.client, []string{k.pending(), k.scheduled()}, args...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("take tasks of queue %s: %w", queue, err)

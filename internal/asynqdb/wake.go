@@ -3,6 +3,8 @@ package asynqdb
 import (
 	"context"
 	"fmt"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // Wake is what [DB.Wake] did with one task.
@@ -19,19 +21,6 @@ const (
 	Active
 )
 
-func (w Wake) String() string {
-	switch w {
-	case Woken:
-		return "woken"
-	case Away:
-		return "away"
-	case Active:
-		return "active"
-	case Unknown:
-	}
-	return "unknown"
-}
-
 // passMost is the largest number of tasks that Wake puts others behind. A fleet has more due tasks at once only after
 // an outage, and Redis moves that number within a millisecond.
 const passMost = 1024
@@ -46,11 +35,7 @@ func (d *DB) Wake(ctx context.Context, queue string, ids []string, urgent int) (
 		return nil, nil
 	}
 	k := keysOf(queue)
-	args := make([]any, 0, 3+len(ids))
-	args = append(args, k.tasks(), urgent, passMost)
-	for _, id := range ids {
-		args = append(args, id)
-	}
+	args := lua.Args(ids, k.tasks(), urgent, passMost)
 	answer, err := d.wake.Run(ctx, d.client, []string{k.pending(), k.scheduled(), k.retry()}, args...).Int64Slice()
 	if err == nil && len(answer) != len(ids) {
 		err = fmt.Errorf("%d answers for %d tasks", len(answer), len(ids))

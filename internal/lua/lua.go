@@ -21,3 +21,11 @@ func Script(files embed.FS, names ...string) *redis.Script {
 	}
 	return redis.NewScript(text.String())
 }
+
+// Args are the arguments of a script for several things: some first, then all things.
+func Args[T any](all []T, first ...any) []any {
+	for _, one := range all {
+		first = append(first, one)
+	}
+	return first
+}

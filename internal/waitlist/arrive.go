@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // tagKept is how long Redis keeps the tag of a task that does not join. It is longer than a bucket takes to answer.
@@ -95,11 +97,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 func (w *Waitlist) Leave(ctx context.Context, tasks []Task) ([]Arrived, error) {
 	left := make([]Arrived, 0, len(tasks))
 	for some := range slices.Chunk(tasks, together) {
-		args := make([]any, len(some))
-		for i, t := range some {
-			args[i] = t.String()
-		}
-		r, err := w.run(ctx, "leave the waitlists", w.scripts.leave, args...)
+		r, err := w.run(ctx, "leave the waitlists", w.scripts.leave, lua.Args(some)...)
 		if err != nil {
 			return left, err
 		}

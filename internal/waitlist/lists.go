@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // scanned is how many buckets Redis scans for one page of the index.
@@ -97,11 +99,7 @@ func (w *Waitlist) buckets(ctx context.Context, prefix string, most int) (bucket
 }
 
 func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, error) {
-	args := make([]any, len(buckets))
-	for i, bucket := range buckets {
-		args[i] = bucket
-	}
-	r, err := w.run(ctx, "describe waitlists", w.scripts.lists, args...)
+	r, err := w.run(ctx, "describe waitlists", w.scripts.lists, lua.Args(buckets)...)
 	if err != nil {
 		return nil, err
 	}

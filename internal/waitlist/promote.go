@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // Plan is the decision of the dispatcher for a bucket.
@@ -29,10 +31,7 @@ type Plan struct {
 func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promoted []Task, onDuty bool, err error) {
 	args := []any{id}
 	for _, p := range plans {
-		args = append(args, p.Bucket, p.Planned, p.Next.Microseconds(), len(p.Promote))
-		for _, t := range p.Promote {
-			args = append(args, t.String())
-		}
+		args = lua.Args(p.Promote, append(args, p.Bucket, p.Planned, p.Next.Microseconds(), len(p.Promote))...)
 	}
 	r, err := w.run(ctx, "promote waiting tasks", w.scripts.promote, args...)
 	if err != nil {
@@ -81,11 +80,7 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 // Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers the
 // tasks again when their leases end. The tasks keep their tags, and are promoted tasks when they arrive.
 func (w *Waitlist) Park(ctx context.Context, tasks []Task) error {
-	args := make([]any, len(tasks))
-	for i, t := range tasks {
-		args[i] = t.String()
-	}
-	_, err := w.run(ctx, "park promoted tasks", w.scripts.park, args...)
+	_, err := w.run(ctx, "park promoted tasks", w.scripts.park, lua.Args(tasks)...)
 	return err
 }
 

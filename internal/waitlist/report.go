@@ -3,6 +3,8 @@ package waitlist
 import (
 	"context"
 	"time"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // Answer is the answer of a bucket.
@@ -29,10 +31,7 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	for _, a := range answers {
 		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner, a.Joins)
 	}
-	for _, t := range begun {
-		args = append(args, t.String())
-	}
-	_, err := w.run(ctx, "report to the waitlists", w.scripts.report, args...)
+	_, err := w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, args...)...)
 	return err
 }
 

@@ -15,6 +15,9 @@ type Task struct {
 // String is the name of the task in Redis: queue/id, with the queue escaped so that it contains no slash.
 func (t Task) String() string { return url.PathEscape(t.Queue) + "/" + t.ID }
 
+// MarshalBinary makes the task an argument of a script, by its name.
+func (t Task) MarshalBinary() ([]byte, error) { return []byte(t.String()), nil }
+
 // ParseTask parses the result of String.
 func ParseTask(s string) (Task, error) {
 	queue, id, ok := strings.Cut(s, "/")
