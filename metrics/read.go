@@ -43,7 +43,7 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 		return all, nil
 	}
 	found := map[string][]engine.Waitlist{}
-	for _, limit := range f.reader.Limiter.Names() {
+	for _, limit := range f.reader.Limiter.Limits().Names() {
 		lists, more, err := f.reader.Scheduler.Engine().Waitlists(ctx, limit, overview.WaitlistsMost)
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (w *waitlist) add(l engine.Waitlist) {
 // metrics are made with the waitlists.
 func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
 	views := []reservations.View{}
-	for _, limit := range f.reader.Limiter.Names() {
+	for _, limit := range f.reader.Limiter.Limits().Names() {
 		for _, key := range append([]string{""}, f.m.keys.of(limit)...) {
 			v, err := f.reader.Limiter.View(ctx, limit, key)
 			if errors.Is(err, reservations.ErrBucket) { // the other buckets can be read

@@ -158,7 +158,8 @@ func TestAdaptiveIsFixedByAnOverride(t *testing.T) {
 	if err := limiter.SetOverrides([]reservations.Override{perMinute("fleet", "tokens", 600)}); err != nil {
 		t.Fatal(err)
 	}
-	if l, _ := limiter.Limit("fleet"); l.Meters[0].Adaptive.Max != 0 || l.Meters[0].Rules().RatePerSecond() != 10 {
+	l, _ := limiter.Limits().For("fleet", "")
+	if l.Meters[0].Adaptive.Max != 0 || l.Meters[0].Rules().RatePerSecond() != 10 {
 		t.Errorf("with an override of 600/m there is %+v", l.Meters[0])
 	}
 }

@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -81,10 +82,10 @@ func shardName(limit string, shard int) string {
 // MaxKey bounds a key, in bytes: stores index it, and people read it.
 const MaxKey = 512
 
-// ValidateKey refuses a name that no limit can have, and a key that stores could not keep or people could not read as
+// validateKey refuses a name that no limit can have, and a key that stores could not keep or people could not read as
 // it is. Such a key is above MaxKey or is not UTF-8, or it has a bad character: a control character, a line separator
 // or a character that turns the direction of writing. The error matches ErrInvalidCharge.
-func (c Charge) ValidateKey() error {
+func (c Charge) validateKey() error {
 	problem := bucket.NameProblem("key", c.Key, MaxKey)
 	if !nameShape.MatchString(c.Limit) {
 		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'",
@@ -97,14 +98,15 @@ func (c Charge) ValidateKey() error {
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// Validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
+// Validate refuses a charge that no limit can serve, whatever it takes: the name of its limit, its key, its flow or its
+// priority is none. The error matches ErrInvalidCharge. Limiter.Validate checks more.
+func (c Charge) Validate() error { return errors.Join(c.validateKey(), c.validateFlow()) }
+
+// validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
 // number or above 1e15. ErrChargeTooLarge: an amount is above what the meter can ever serve.
-func (c Charge) Validate(l Limit) error {
-	if err := c.ValidateKey(); err != nil {
-		return err
-	}
-	if err := c.ValidateFlow(); err != nil {
+func (c Charge) validate(l Limit) error {
+	if err := c.Validate(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {

@@ -64,11 +64,8 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return fmt.Sprintf("limit %q: %v", e.Limit, e.Err) }
 
-// Unwrap returns the joined faults.
-func (e *LimitError) Unwrap() error { return e.Err }
-
-// Is makes the error match ErrInvalidLimit.
-func (e *LimitError) Is(target error) bool { return target == ErrInvalidLimit }
+// Unwrap returns the joined faults, and ErrInvalidLimit.
+func (e *LimitError) Unwrap() []error { return []error{ErrInvalidLimit, e.Err} }
 
 // FieldError is one fault of a definition.
 type FieldError struct {

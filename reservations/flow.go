@@ -57,9 +57,9 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 	}
 }
 
-// ValidateFlow refuses a flow that NameProblem refuses, and a priority that can't be the name of one. The error matches
+// validateFlow refuses a flow that NameProblem refuses, and a priority that can't be the name of one. The error matches
 // ErrInvalidCharge.
-func (c Charge) ValidateFlow() error {
+func (c Charge) validateFlow() error {
 	problem := bucket.NameProblem("flow", c.Flow, MaxFlow)
 	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
 		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)

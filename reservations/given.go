@@ -50,7 +50,7 @@ func (l *Limiter) known(c Charge) (*LimitSet, error) {
 // limits is the set that has the charge's limit: the limits in force, the limit that the caller gave, or that of
 // Resolve.
 func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
-	if err := c.ValidateKey(); err != nil {
+	if err := c.validateKey(); err != nil {
 		return nil, err
 	}
 	set, err := l.known(c)

@@ -265,7 +265,7 @@ func (h *history) correct(ctx context.Context, r *ended) {
 			continue
 		}
 		used, back := reservations.Tokens{}, map[string]float64{}
-		limit, _ := h.limiters[h.asking].Limit(c.Limit)
+		limit, _ := h.limiters[h.asking].Limits().For(c.Limit, "")
 		for _, m := range limit.Meters {
 			n := c.Tokens[m.Name]
 			used[m.Name] = n * pick(h, 0, .3, 1, 1.5)

@@ -199,7 +199,7 @@ func TestChargeValidate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			charge := reservations.Charge{Limit: "openai", Key: "gpt", Tokens: c.tokens}
-			err := charge.Validate(l)
+			err := charge.ValidateIn(l)
 			if c.want == nil {
 				if err != nil {
 					t.Fatal(err)

@@ -76,13 +76,6 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	return l, nil
 }
 
-// Names are the names of the limits, sorted.
-func (l *Limiter) Names() []string { return l.Limits().Names() }
-
-// Limit returns the limit of that name, as it is for every key without an override of its own. Otherwise the error
-// matches ErrUnknownLimit. Limits returns more.
-func (l *Limiter) Limit(name string) (Limit, error) { return l.Limits().Limit(name) }
-
 // Validate reports why a charge could never be served; see IsPermanent. It asks neither the store nor Config.Resolve: a
 // limit that only Resolve knows is checked when the bucket is asked.
 func (l *Limiter) Validate(c Charge) error {
@@ -91,7 +84,7 @@ func (l *Limiter) Validate(c Charge) error {
 	case err != nil:
 		return err
 	case set == nil:
-		return errors.Join(c.ValidateKey(), c.ValidateFlow())
+		return c.Validate()
 	}
 	return set.validate(c)
 }

@@ -98,15 +98,15 @@ func TestNewReportsEveryFault(t *testing.T) {
 func TestLimiterNames(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady(), openai())
-	names := l.Names()
+	names := l.Limits().Names()
 	if diff := cmp.Diff([]string{"openai", "steady"}, names); diff != "" {
 		t.Error(diff)
 	}
 	names[0] = "changed"
-	if l.Names()[0] != "openai" {
+	if l.Limits().Names()[0] != "openai" {
 		t.Error("the names are not a copy")
 	}
-	got, err := l.Limit("steady")
+	got, err := l.Limits().For("steady", "")
 	if diff := cmp.Diff(steady(), got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -429,7 +429,9 @@ func TestLimiterRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"})
-	if limit, _ := l.Limit("steady"); err != nil || !o[0].Bucket.Follows(limit.Rules()) || before.Follows(limit.Rules()) ||
+	limit, _ := l.Limits().For("steady", "")
+	rules := limit.Rules()
+	if err != nil || !o[0].Bucket.Follows(rules) || before.Follows(rules) ||
 		o[0].Bucket.Version != before.Version+1 {
 		t.Errorf("%+v, %v", o, err)
 	}

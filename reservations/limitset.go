@@ -49,12 +49,9 @@ func (s *LimitSet) Names() []string { return slices.Clone(s.names) }
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
 func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.configured, name) }
 
-// Limit is the limit of that name, as it is for every key without an override of its own. Otherwise the error matches
-// ErrUnknownLimit.
-func (s *LimitSet) Limit(name string) (Limit, error) { return s.find(s.inForce, name) }
-
 // For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
-// before what is configured, meter by meter. The error matches ErrUnknownLimit.
+// before what is configured, meter by meter. The empty key has no overrides of its own. The error matches
+// ErrUnknownLimit.
 func (s *LimitSet) For(name, key string) (Limit, error) {
 	if len(s.keyed) > 0 {
 		if limit, ok := s.keyed[bucket.Name(name, key)]; ok {
@@ -79,7 +76,7 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 
 // of is For the charge's limit and key, which has to be one that stores can keep.
 func (s *LimitSet) of(c Charge) (Limit, error) {
-	if err := c.ValidateKey(); err != nil {
+	if err := c.validateKey(); err != nil {
 		return Limit{}, err
 	}
 	return s.For(c.Limit, c.Key)
@@ -119,7 +116,7 @@ func (s *LimitSet) validate(c Charge) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Validate(limit); err != nil {
+	if err := c.validate(limit); err != nil {
 		return err
 	}
 	return c.validateShard(limit)

@@ -101,7 +101,8 @@ func drawOther(t *rapid.T, l reservations.Limit) reservations.Limit {
 func (m *machine) drawTokens(t *rapid.T) []float64 {
 	n := make([]float64, len(m.limit.Meters))
 	for k, meter := range m.limit.Meters {
-		n[k] = min(meter.Rules().Largest(), meter.Cap()*rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge"))
+		part := rapid.SampledFrom([]float64{0, .01, .1, .5, 1, 1.5}).Draw(t, "charge")
+		n[k] = min(meter.Rules().Largest(), meter.Cap()*part)
 	}
 	return n
 }

@@ -41,7 +41,8 @@ func (o Override) String() string {
 	return fmt.Sprintf("%s of key %s", name, o.Key)
 }
 
-// OverrideError says which override can't be in force, and which command deletes it. Err matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit.
+// OverrideError says which override can't be in force, and which command deletes it. Err matches ErrUnknownLimit,
+// ErrUnknownMeter or ErrInvalidLimit.
 type OverrideError struct {
 	Override Override
 	Err      error

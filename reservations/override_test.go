@@ -147,10 +147,11 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	if err := l.Validate(c); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := l.Limit("steady"); err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Rules().Largest() != 15 {
+	is, err := l.Limits().For("steady", "")
+	if err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Rules().Largest() != 15 {
 		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
 	}
-	if _, err := l.Start(t.Context(), chargeOf("steady", 1), nil); err != nil {
+	if _, err = l.Start(t.Context(), chargeOf("steady", 1), nil); err != nil {
 		t.Fatal(err)
 	}
 	o, err := l.Start(t.Context(), c, nil)

@@ -134,5 +134,5 @@ func (c Charge) validateUse(l Limit) error {
 	for k := range l.Meters {
 		l.Meters[k].MaxReserved = Unlimited
 	}
-	return c.Validate(l)
+	return c.validate(l)
 }

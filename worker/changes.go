@@ -54,7 +54,7 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 	if errWas != nil || errIs != nil {
 		return
 	}
-	inForce, _ := after.Limit(limit) // it is there
+	inForce, _ := after.For(limit, "") // it is there
 	for _, c := range meterChanges(was, is) {
 		if c.new != meterWords(inForce, c.meter) {
 			attrs := append([]slog.Attr{slog.String("limit", limit)}, c.attrs()...)

@@ -119,7 +119,7 @@ func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
 	if s.config.Refresh != nil {
 		faults = append(faults, s.config.Refresh(ctx))
 	}
-	for _, name := range s.config.Reader.Limiter.Names() {
+	for _, name := range s.config.Reader.Limiter.Limits().Names() {
 		limit, err := s.config.Reader.Limit(ctx, name, waitlistsMost)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("limit %s: %w", name, err))

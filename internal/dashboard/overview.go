@@ -70,7 +70,7 @@ func (s *Server) limitPage(r *http.Request) (view, error) {
 	if name == "" {
 		found = f.Buckets()
 	} else if limit, key, single := strings.Cut(name, ":"); single ||
-		slices.Contains(s.config.Reader.Limiter.Names(), limit) {
+		slices.Contains(s.config.Reader.Limiter.Limits().Names(), limit) {
 		b, err := s.config.Reader.One(r.Context(), limit, key)
 		if err != nil {
 			return view{}, &notFoundError{what: err.Error()}

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -47,7 +46,7 @@ func CheckCharges(charges []reservations.Charge) error {
 				Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit",
 			}
 		}
-		if err := errors.Join(c.ValidateKey(), c.ValidateFlow()); err != nil {
+		if err := c.Validate(); err != nil {
 			return err
 		}
 		for meter, n := range c.Tokens {

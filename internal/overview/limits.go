@@ -41,7 +41,7 @@ func (r Reader) Read(ctx context.Context, what string) (Limits, error) {
 	name, key, single := strings.Cut(what, ":")
 	names := []string{name}
 	if what == "" {
-		names = r.Limiter.Names()
+		names = r.Limiter.Limits().Names()
 	}
 	for _, name := range names {
 		limit := Limit{Limit: name}

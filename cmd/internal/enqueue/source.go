@@ -55,7 +55,7 @@ func newSource(limits []reservations.Limit, named []string, key string) (*source
 			}
 			own = key
 		}
-		limit, err := checker.Limit(name)
+		limit, err := checker.Limits().For(name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ var errLarge = errors.New("above the capacity")
 // no capacity to exceed.
 func (s *source) fits(task tasks.Charger) error {
 	for _, charge := range task.Charges() {
-		limit, err := s.checker.Limit(charge.Limit)
+		limit, err := s.checker.Limits().For(charge.Limit, "")
 		if err != nil {
 			return nil //nolint:nilerr // valid names the limit
 		}

@@ -227,7 +227,8 @@ func meterSettings(m reservations.Meter) string {
 	case m.Spread:
 		text += ", in windows that start at a time of each bucket's own"
 	default:
-		text += fmt.Sprintf(", in windows that start at %s UTC", time.Unix(0, int64(m.Rules().Filling.Offset)).UTC().Format("15:04"))
+		start := time.Unix(0, int64(m.Rules().Filling.Offset)).UTC()
+		text += fmt.Sprintf(", in windows that start at %s UTC", start.Format("15:04"))
 	}
 	if m.Settle != "" {
 		text += ", settle " + string(m.Settle)

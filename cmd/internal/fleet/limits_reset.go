@@ -86,10 +86,10 @@ func changeBucket(
 	if err != nil {
 		return err
 	}
-	if _, err = checker.Limit(at.Limit); err != nil {
+	if _, err = checker.Limits().For(at.Limit, ""); err != nil {
 		return err
 	}
-	if err = at.ValidateKey(); err != nil {
+	if err = at.Validate(); err != nil {
 		return &cli.UsageError{Err: err}
 	}
 	if at.Shard != 0 {

@@ -158,7 +158,7 @@ func serveWith(
 		register: register.New(queue),
 	}
 	defer reload.onHangup(ctx, s.changed)()
-	return runLogged(ctx, w, logger, s.file, limiter.Names())
+	return runLogged(ctx, w, logger, s.file, limiter.Limits().Names())
 }
 
 // over is the configuration with what the flags say, and with stand-ins of the providers.

@@ -115,7 +115,7 @@ func (r *replay) step(s recordedStep) string {
 func (r *replay) ask(s recordedStep) (bucket.Answer, error) {
 	charge := reservations.Charge{Limit: r.limit.Name, Key: r.key, Tokens: reservations.Tokens{"m": s.Count}}
 	if s.Reserve {
-		if err := charge.Validate(r.limit); err != nil {
+		if err := r.limiter.Validate(charge); err != nil {
 			return bucket.Answer{}, err
 		}
 	}
