@@ -44,7 +44,7 @@ func (p *pending) add(k kind, id string) (done func()) {
 	}
 }
 
-// wait returns nil when nothing is left, or a *StopError when ctx ended before.
+// wait returns nil when nothing is left, or a *stopError when ctx ended before.
 func (p *pending) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -82,13 +82,13 @@ func (p *pending) running() (n int) {
 }
 
 // named is nil when nothing is left.
-func (p *pending) named() *StopError {
+func (p *pending) named() *stopError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.left) == 0 {
 		return nil
 	}
-	e := &StopError{}
+	e := &stopError{}
 	for left := range p.left {
 		switch left.kind {
 		case kindHandler:

@@ -18,7 +18,7 @@
 //
 // A status of 2xx is an answer, or one of [Request].OK if that is set. Any other status is an *[Error]. The error is
 // permanent, as in package tasks, if a retry cannot fix it. A 429 or 503 with Retry-After is a
-// [tasks.RetryAfterError], so that no worker of the fleet calls before that time. Redirects are not followed: each
+// [reservations.RetryAfterError], so that no worker of the fleet calls before that time. Redirects are not followed: each
 // call takes one charge. An answer above [Config.MaxBody] is a permanent failure.
 //
 // # Not promised
