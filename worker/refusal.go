@@ -89,7 +89,9 @@ func refusalIn(err error) *reservations.RetryAfterError {
 
 // block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
 // trying in the background.
-func (g *guard) block(ctx context.Context, d *delivery, refusal *reservations.RetryAfterError) (reservations.Outcome, error) {
+func (g *guard) block(
+	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError,
+) (reservations.Outcome, error) {
 	patience := blockPatience
 	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
 		patience = max(0, min(patience, time.Until(deadline)/4))
@@ -135,7 +137,8 @@ func (g *guard) blocked(
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
 	g.emit(Event{
-		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After, Refusal: refusal.Err, Outcome: own, Err: err,
+		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After,
+		Refusal: refusal.Err, Outcome: own, Err: err,
 	})
 	return own
 }
