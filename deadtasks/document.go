@@ -11,11 +11,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/packed"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // The stored record. The package leaves other fields unchanged, so that a later version may add some.
@@ -151,12 +151,12 @@ func contents(t graveyard.Task) (bson.M, error) {
 // batchOf returns the ID of the batch that the task is a request of, or "". Both its ID and its payload must name the
 // batch.
 func batchOf(t graveyard.Task) string {
-	ref, ok := tasks.ParseBatchRef(t.ID)
+	ref, ok := batchref.Parse(t.ID)
 	if !ok {
 		return ""
 	}
 	var payload struct {
-		Batch tasks.BatchRef `json:"batch"`
+		Batch batchref.Ref `json:"batch"`
 	}
 	if json.Unmarshal(t.Payload, &payload) != nil || payload.Batch != ref {
 		return ""

@@ -65,8 +65,9 @@ func (f Filter) query() bson.M {
 // page is the number of records that are read at once.
 const page = 200
 
-// List yields the records in the order in which the tasks ended, or in reverse with Filter.Newest. It reads page by page, so it may miss later changes. An error that matches ErrMalformed is of one
-// record, and other records follow. Any other error is the last value.
+// List yields the records in the order in which the tasks ended, or in reverse with Filter.Newest. It reads page by
+// page, so it may miss later changes. An error that matches ErrMalformed is of one record, and other records follow.
+// Any other error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	shown := bson.M{}
 	if !f.Payloads {

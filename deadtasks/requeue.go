@@ -58,8 +58,8 @@ func newRequeuer(store *Store, client redis.UniversalClient) *requeuer {
 
 // Requeue enqueues the dead tasks that f chooses, with the same ID, payload, charges and options, and with all their
 // retries. It deletes their copies in asynq's archive, and drops a deadline that has passed. It skips requests of
-// batches, because their results belong to another round. Progress is called after each chunk; it may be nil. The client
-// is of the Redis that asynq uses.
+// batches, because their results belong to another round. Progress is called after each chunk; it may be nil. The
+// client is of the Redis that asynq uses.
 //
 // A task first enters the queue held, so that it does not run yet. Then its record is claimed, and then the task is
 // released. So a requeue that was killed at any point can be called again, and two may run at once: no task is lost

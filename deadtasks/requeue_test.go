@@ -158,7 +158,8 @@ func TestRequeueDropsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	d := died(1)
-	d.Cause, d.Headers = graveyard.CauseExpired, map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
+	d.Cause = graveyard.CauseExpired
+	d.Headers = map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
 	bury(t, s, d)
 	requeue(t, s, q, deadtasks.Filter{ID: "task-1"})
 	info, err := q.inspector.GetTaskInfo("default", "task-1")

@@ -67,7 +67,7 @@ func (m *Metrics) finished(f worker.Event) {
 			m.add(used, metric.Settled, c.Limit, key, meter)
 		}
 	}
-	if refusal, ok := errors.AsType[*tasks.RetryAfterError](f.Err); ok && refusal != nil && len(f.Charges) > 0 {
+	if refusal, ok := errors.AsType[*reservations.RetryAfterError](f.Err); ok && refusal != nil && len(f.Charges) > 0 {
 		c := f.Charges[len(f.Charges)-1]
 		m.count(metric.Refusals, c.Limit, m.keys.label(c.Limit, c.Key))
 	}

@@ -54,7 +54,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	for i := range 100 {
 		e(worker.Event{
-			Kind: worker.KindRejected, Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long}, Err: errors.New("no handler"),
+			Kind: worker.KindRejected, Task: worker.TaskRef{Queue: strconv.Itoa(i) + long, Type: strconv.Itoa(i) + long},
+			Err: errors.New("no handler"),
 		})
 	}
 	size, got := 0, b.gather(t)

@@ -428,7 +428,8 @@ func TestExplainPositions(t *testing.T) {
 		if err != nil || list.Waiting != 5 || list.Tokens["requests"] != 5 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		if list, err = s.Engine().Waitlist(t.Context(), "openai:other"); err != nil || list.Waiting != 0 || list.Key != "other" ||
+		list, err = s.Engine().Waitlist(t.Context(), "openai:other")
+		if err != nil || list.Waiting != 0 || list.Key != "other" ||
 			!list.End.IsZero() {
 			t.Errorf("an empty waitlist: %+v, %v", list, err)
 		}

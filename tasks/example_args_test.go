@@ -39,7 +39,7 @@ func Example() {
 // A handler whose call was refused asks the fleet to wait.
 func ExampleRetryAfter() {
 	err := tasks.RetryAfter(30*time.Second, errors.New("429 Too Many Requests"))
-	refused, ok := errors.AsType[*tasks.RetryAfterError](err)
+	refused, ok := errors.AsType[*reservations.RetryAfterError](err)
 	fmt.Println(ok, refused.After, err)
 	// Output: true 30s 429 Too Many Requests
 }

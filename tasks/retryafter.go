@@ -6,9 +6,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// RetryAfterError is a call that the provider refused until a named time. See RetryAfter.
-type RetryAfterError = reservations.RetryAfterError
-
 // RetryAfter returns an error for a call that the provider refused, with a request to wait for d. A handler returns
 // it. The worker then blocks the bucket of the task's last charge for d, so that nothing starts there in the whole
 // fleet. The task is the first to start after that, and uses no retry. An unlimited task waits for d alone. A d above

@@ -28,7 +28,7 @@ func TestRetryAfter(t *testing.T) {
 		{-time.Second, io.EOF, -time.Second, "EOF"},
 	} {
 		err := fmt.Errorf("call: %w", tasks.RetryAfter(c.d, c.err))
-		e, ok := errors.AsType[*tasks.RetryAfterError](err)
+		e, ok := errors.AsType[*reservations.RetryAfterError](err)
 		if !ok || e.After != c.want || e.Error() != c.text || c.err != nil && !errors.Is(err, c.err) {
 			t.Errorf("of %v: %#v (%v)", c.d, e, err)
 		}

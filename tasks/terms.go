@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -23,7 +24,7 @@ type Terms struct {
 	// Priority is one of the limits' priorities; see reservations.Charge.
 	Priority string `json:"priority,omitempty"`
 	// Batch says which request of a batch file the task is. Nil for any other.
-	Batch *BatchRef `json:"batch,omitempty"`
+	Batch *batchref.Ref `json:"batch,omitempty"`
 }
 
 // Charges implements Charger: what is taken. Urgent, Flow and Priority count for each charge that does not say it

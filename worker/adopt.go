@@ -209,7 +209,7 @@ func (l *Limits) Start(ctx context.Context) error {
 }
 
 // Stop waits for charged handlers and for settlements; call it after the server's Shutdown. When ctx ends first it
-// returns a *StopError that names what is left. It may be called again, and without Start.
+// returns an error that names what is left, and matches ErrLeftBehind. It may be called again, and without Start.
 func (l *Limits) Stop(ctx context.Context) error {
 	return errors.Join(l.guard.pending.wait(ctx), l.guard.stop(ctx))
 }

@@ -66,9 +66,9 @@ type Config struct {
 	Overrides Overrides
 	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
 	FollowEvery time.Duration
-	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written before asynq
-	// archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its record is
-	// made from asynq's archive. Defaults to none.
+	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written
+	// before asynq archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its
+	// record is made from asynq's archive. Defaults to none.
 	Dead graveyard.Store
 	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
 	// archived. Defaults to 30 seconds.

@@ -31,7 +31,9 @@ type dead struct {
 }
 
 // keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.
-func (g *guard) keep(graves graveyard.Store, every time.Duration, client redis.UniversalClient, queues func() []string) {
+func (g *guard) keep(
+	graves graveyard.Store, every time.Duration, client redis.UniversalClient, queues func() []string,
+) {
 	if graves == nil {
 		return
 	}
@@ -45,7 +47,9 @@ func (g *guard) keep(graves graveyard.Store, every time.Duration, client redis.U
 
 // keepRecord writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
 // written is made from the archive later. If asynq takes the task back meanwhile, its next delivery decides.
-func (g *guard) keepRecord(ctx context.Context, d *delivery, r Kind, cause graveyard.Cause, err error, elapsed time.Duration) {
+func (g *guard) keepRecord(
+	ctx context.Context, d *delivery, r Kind, cause graveyard.Cause, err error, elapsed time.Duration,
+) {
 	if g.dead.graves == nil {
 		return
 	}

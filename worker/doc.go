@@ -1,5 +1,13 @@
 // Package worker runs tasks, and keeps them within the limits that they charge.
 //
+//	w, err := worker.New(client, limiter, worker.Config{Concurrency: 20})
+//	worker.Handle(w, func(ctx context.Context, job *worker.Job[Summary]) error {
+//		used, err := summarize(ctx, job.Args.Document)
+//		job.Use(reservations.Tokens{"tokens": used})
+//		return err
+//	})
+//	err = w.Run(ctx)
+//
 // # The path of one delivery
 //
 // The steps of a delivery:

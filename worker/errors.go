@@ -62,10 +62,10 @@ func (e *timeoutError) Error() string {
 
 func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// StopError names the tasks and settlements that Stop left unfinished. It matches ErrLeftBehind and the reason why
+// stopError names the tasks and settlements that Stop left unfinished. It matches ErrLeftBehind and the reason why
 // Stop could not wait longer. No task is lost: a task whose handler still runs is requeued, and an open settlement
 // leaves its charge as estimated.
-type StopError struct {
+type stopError struct {
 	// Handlers are the IDs of the tasks whose handlers still run.
 	Handlers []string
 	// Settlements are the IDs of the tasks that are not settled yet.
@@ -73,7 +73,7 @@ type StopError struct {
 	Err         error
 }
 
-func (e *StopError) Error() string {
+func (e *stopError) Error() string {
 	var parts []string
 	if n := len(e.Handlers); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d handlers still run (tasks %s)", n, list(e.Handlers)))
@@ -85,10 +85,10 @@ func (e *StopError) Error() string {
 }
 
 // Is makes the error match ErrLeftBehind.
-func (e *StopError) Is(target error) bool { return target == ErrLeftBehind }
+func (e *stopError) Is(target error) bool { return target == ErrLeftBehind }
 
 // Unwrap returns why Stop could not wait longer.
-func (e *StopError) Unwrap() error { return e.Err }
+func (e *stopError) Unwrap() error { return e.Err }
 
 // list shows the first few.
 func list(ids []string) string {

@@ -44,7 +44,7 @@ func (p *pending) add(k kind, id string) (done func()) {
 	}
 }
 
-// wait returns nil when nothing is left, or a *StopError when ctx ended before.
+// wait returns nil when nothing is left, or a *stopError when ctx ended before.
 func (p *pending) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -77,14 +77,14 @@ func (p *pending) running() (n int) {
 	return n
 }
 
-// late is the *StopError of what is left when ctx has ended; nil when nothing is left.
+// late is the *stopError of what is left when ctx has ended; nil when nothing is left.
 func (p *pending) late(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.left) == 0 {
 		return nil
 	}
-	e := &StopError{Err: context.Cause(ctx)}
+	e := &stopError{Err: context.Cause(ctx)}
 	for left := range p.left {
 		switch left.kind {
 		case kindHandler:

@@ -10,7 +10,6 @@ import (
 
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // blockPatience is how long a task that was refused upstream waits for the answer of its bucket to the block. Then
@@ -23,12 +22,12 @@ const countPatience = 500 * time.Millisecond
 // ending is how a handler ended.
 type ending struct {
 	err     error
-	refusal *tasks.RetryAfterError // nil unless the provider refused the call and named a time
-	times   int                    // how often in a row
-	alone   bool                   // the task has blocked its limit for long enough: only the task itself waits
-	blocked reservations.Outcome   // the bucket's answer to the block; zero if there was none
-	cause   error                  // why there was none
-	lost    error                  // why the slots of a call that failed could not be kept; nil where they were
+	refusal *reservations.RetryAfterError // nil unless the provider refused the call and named a time
+	times   int                           // how often in a row
+	alone   bool                          // the task has blocked its limit for long enough: only the task itself waits
+	blocked reservations.Outcome          // the bucket's answer to the block; zero if there was none
+	cause   error                         // why there was none
+	lost    error                         // why the slots of a call that failed could not be kept; nil where they were
 }
 
 // end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task
@@ -58,7 +57,7 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 
 // count counts a refusal. It returns how many refusals there were in a row and for how long the earlier ones asked.
 func (g *guard) count(
-	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError,
+	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError,
 ) (times int, before time.Duration) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
@@ -80,17 +79,19 @@ func (g *guard) longestBlock(c reservations.Charge) time.Duration {
 
 // refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes
 // first.
-func refusalIn(err error) *tasks.RetryAfterError {
-	refusal, ok := errors.AsType[*tasks.RetryAfterError](err)
+func refusalIn(err error) *reservations.RetryAfterError {
+	refusal, ok := errors.AsType[*reservations.RetryAfterError](err)
 	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return nil
 	}
-	return &tasks.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
+	return &reservations.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
 }
 
 // block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
 // trying in the background.
-func (g *guard) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfterError) (reservations.Outcome, error) {
+func (g *guard) block(
+	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError,
+) (reservations.Outcome, error) {
 	patience := blockPatience
 	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
 		patience = max(0, min(patience, time.Until(deadline)/4))
@@ -117,7 +118,7 @@ func (g *guard) block(ctx context.Context, d *delivery, refusal *tasks.RetryAfte
 // blocked reports a block of the bucket, or of all its shards, so that no task is promoted before it ends. It returns
 // the answer of the task's own bucket.
 func (g *guard) blocked(
-	ctx context.Context, d *delivery, refusal *tasks.RetryAfterError, all []reservations.Outcome, err error,
+	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError, all []reservations.Outcome, err error,
 ) (own reservations.Outcome) {
 	for i, o := range all {
 		if c := d.charge(); !o.At.IsZero() {
@@ -136,7 +137,8 @@ func (g *guard) blocked(
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
 	g.emit(Event{
-		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After, Refusal: refusal.Err, Outcome: own, Err: err,
+		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After,
+		Refusal: refusal.Err, Outcome: own, Err: err,
 	})
 	return own
 }

@@ -212,7 +212,9 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 		"a year": {
 			tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.KindRefused, reservations.MaxBlockDefault,
 		},
-		"handmade": {&tasks.RetryAfterError{After: 365 * 24 * time.Hour}, worker.KindRefused, reservations.MaxBlockDefault},
+		"handmade": {
+			&reservations.RetryAfterError{After: 365 * 24 * time.Hour}, worker.KindRefused, reservations.MaxBlockDefault,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

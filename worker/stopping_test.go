@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,9 +40,8 @@ func TestStopWaitsForSettlements(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	err := w.Stop(short)
-	var left *worker.StopError
-	if !errors.As(err, &left) || !errors.Is(err, worker.ErrLeftBehind) ||
-		!slices.Equal(left.Settlements, []string{info.ID}) || len(left.Handlers) != 0 {
+	if open := "1 settlements are open (tasks " + info.ID + ")"; !errors.Is(err, worker.ErrLeftBehind) ||
+		!strings.Contains(err.Error(), open) || strings.Contains(err.Error(), "handlers") {
 		t.Errorf("stop while the store is down: %v", err)
 	}
 	b.store.set(func(s *faultStore) { s.down = false })
@@ -71,8 +70,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err := w.Stop(ctx)
-	var left *worker.StopError
-	if !errors.As(err, &left) || !slices.Equal(left.Handlers, []string{info.ID}) {
+	if err == nil || !strings.Contains(err.Error(), "1 handlers still run (tasks "+info.ID+")") {
 		t.Errorf("stop: %v", err)
 	}
 	if f := receive(t, b.finishes); f.Kind != worker.KindAborted {

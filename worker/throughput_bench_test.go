@@ -110,7 +110,9 @@ func throughput(
 	b *testing.B, client redis.UniversalClient, l *reservations.Limiter, many *countdown, events func(worker.Event),
 ) {
 	b.Helper()
-	w, err := worker.New(client, l, worker.Config{Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){events}})
+	w, err := worker.New(client, l, worker.Config{
+		Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){events},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -145,8 +145,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // handlers that still run, with no retry used, and waits for handlers and settlements to end. Held tasks go back to
 // their places at once.
 //
-// If ctx ends first, Stop returns a *StopError that names the unfinished tasks and settlements; nothing is lost. Stop
-// may be called again to go on waiting, and without Start.
+// If ctx ends first, Stop returns an error that names the unfinished tasks and settlements, and matches ErrLeftBehind;
+// nothing is lost. Stop may be called again to go on waiting, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {
 	closed := w.close(ctx)
 	var err error

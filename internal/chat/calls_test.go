@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/estimates"
@@ -202,7 +203,7 @@ func TestAWorkerLearns(t *testing.T) {
 // A request of a batch is written as its original line.
 func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 	t.Parallel()
-	ref := tasks.BatchRef{Batch: "b", Line: 7}
+	ref := batchref.Ref{Batch: "b", Line: 7}
 	for _, c := range []struct {
 		args tasks.Args
 		want record.Request

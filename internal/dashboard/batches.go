@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/pace"
-	"github.com/headway-go/headway/tasks"
 )
 
 const (
@@ -154,7 +154,7 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 		} else if result.Response != nil {
 			f.Error = fmt.Sprintf("answered with status %d", result.Response.StatusCode)
 		}
-		f.Task = taskLink(b.Queue, tasks.BatchRef{Batch: b.ID, Line: result.Line, Round: result.Round}.TaskID())
+		f.Task = taskLink(b.Queue, batchref.Ref{Batch: b.ID, Line: result.Line, Round: result.Round}.TaskID())
 		d.Failures = append(d.Failures, f)
 	}
 	return view{Name: "batch", Title: "Batch " + b.Name, Nav: "/batches", Data: d}, nil

@@ -109,7 +109,7 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		attempt.StatusCode = came.StatusCode
 	}
 	permanent := errors.Is(err, tasks.ErrPermanent)
-	_, refused := errors.AsType[*tasks.RetryAfterError](err)
+	_, refused := errors.AsType[*reservations.RetryAfterError](err)
 	switch {
 	case permanent, !refused && a.Number > a.MaxRetry && !errors.Is(ctx.Err(), context.Canceled):
 		result := Failed(q, codeOf(err), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -63,7 +64,7 @@ func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 
 func requestOf(line int) record.Request {
 	return record.Request{
-		Ref: tasks.BatchRef{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a",
+		Ref: batchref.Ref{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a",
 		Model: "m", Body: json.RawMessage(`{"a":"<"}`),
 	}
 }

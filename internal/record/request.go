@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/internal/batchref"
 )
 
 // The codes of failures without an answer of the API. CodeCancelled, CodeExpired and CodeTimeout are OpenAI's own.
@@ -22,7 +22,7 @@ const (
 
 // Request is one request of a batch, as in its line.
 type Request struct {
-	Ref      tasks.BatchRef
+	Ref      batchref.Ref
 	CustomID string
 	Method   string
 	URL      string

@@ -12,7 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/internal/batchref"
 )
 
 // ErrUnknown is returned for a request that is neither stored nor in the queue.
@@ -29,10 +29,10 @@ type Finder struct {
 
 // Named returns the task of the request with this custom_id. The error matches [ErrUnknown] if there is none. A
 // request that has no result and no attempt is found by reading the tasks of the batch.
-func (f Finder) Named(ctx context.Context, b batches.Batch, customID string) (tasks.BatchRef, error) {
+func (f Finder) Named(ctx context.Context, b batches.Batch, customID string) (batchref.Ref, error) {
 	r, found, err := f.Store.FindNamed(ctx, b.ID, customID)
 	if err != nil || found {
-		return tasks.BatchRef{Batch: b.ID, Line: r.Line, Round: r.Round}, err
+		return batchref.Ref{Batch: b.ID, Line: r.Line, Round: r.Round}, err
 	}
 	ref, found, err := f.first(ctx, b, func(payload []byte) bool { return CustomID(payload) == customID })
 	if err == nil && !found {
@@ -43,14 +43,14 @@ func (f Finder) Named(ctx context.Context, b batches.Batch, customID string) (ta
 }
 
 // Next returns the first task of the batch that has no result and is in the queue.
-func (f Finder) Next(ctx context.Context, b batches.Batch) (ref tasks.BatchRef, found bool, err error) {
+func (f Finder) Next(ctx context.Context, b batches.Batch) (ref batchref.Ref, found bool, err error) {
 	return f.first(ctx, b, func([]byte) bool { return true })
 }
 
 // Chunk is some lines of a batch, up to line To: how many have a result, and the tasks of the others.
 type Chunk struct {
 	To, Ended int
-	Refs      []tasks.BatchRef
+	Refs      []batchref.Ref
 	IDs       []string // of Refs
 }
 
@@ -67,7 +67,7 @@ func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, er
 			c.Ended = done.Len()
 			for line := from; line <= c.To; line++ {
 				if !done.Has(line) {
-					ref := tasks.BatchRef{Batch: b.ID, Line: line, Round: done.Round(line)}
+					ref := batchref.Ref{Batch: b.ID, Line: line, Round: done.Round(line)}
 					c.Refs, c.IDs = append(c.Refs, ref), append(c.IDs, ref.TaskID())
 				}
 			}
@@ -81,7 +81,7 @@ func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, er
 // first returns the first task in the queue whose request has no result, and whose payload is the wanted one.
 func (f Finder) first(
 	ctx context.Context, b batches.Batch, wanted func(payload []byte) bool,
-) (ref tasks.BatchRef, found bool, err error) {
+) (ref batchref.Ref, found bool, err error) {
 	queue := asynqdb.New(f.Queue)
 	for c, err := range f.Chunks(ctx, b) {
 		if err != nil {

@@ -225,7 +225,7 @@ func TestRunCallFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.Run(t.Context(), call, nil)
-	refusal, ok := errors.AsType[*tasks.RetryAfterError](err)
+	refusal, ok := errors.AsType[*reservations.RetryAfterError](err)
 	if !ok || refusal.After != 3*time.Second || !strings.HasPrefix(err.Error(), "embeddings: 429") {
 		t.Errorf("got %v", err)
 	}

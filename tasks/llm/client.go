@@ -75,8 +75,8 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
 //
 // The error is an *Error, or a *RequestError for a body that can't be sent. It matches reservations.ErrNotCalled if
-// nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *tasks.RetryAfterError if the
-// provider refused the call (429, 503) and named a time.
+// nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *reservations.RetryAfterError if
+// the provider refused the call (429, 503) and named a time.
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {

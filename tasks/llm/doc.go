@@ -34,9 +34,9 @@
 // above the provider's whole limit ("Request too large"). All others may be retried: a 401 is the fault of the worker's
 // key, not of the task.
 //
-// Any other 429, or a 503, that names a time is a [tasks.RetryAfterError]: the bucket is blocked for that long, at most
-// for the limit's max_block. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in the
-// resets of X-Ratelimit-* and Anthropic-Ratelimit-*.
+// Any other 429, or a 503, that names a time is a [reservations.RetryAfterError]: the bucket is blocked for that long,
+// at most for the limit's max_block. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in
+// the resets of X-Ratelimit-* and Anthropic-Ratelimit-*.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
 // key.

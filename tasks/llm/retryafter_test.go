@@ -162,7 +162,7 @@ func TestRefusedCalls(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			var got time.Duration
-			if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
+			if refusal, ok := errors.AsType[*reservations.RetryAfterError](err); ok {
 				got = refusal.After
 			}
 			if got != c.want {
@@ -176,7 +176,7 @@ func TestRefusedCalls(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"Request too large for gpt"}}`)
 	})
 	_, err := client.Run(t.Context(), newChat(t, hello), nil)
-	if _, ok := errors.AsType[*tasks.RetryAfterError](err); ok || !errors.Is(err, tasks.ErrPermanent) {
+	if _, ok := errors.AsType[*reservations.RetryAfterError](err); ok || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("a request that is too large: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 //
 // The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed if the host is not listed.
 // Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix it. If the service refused
-// the call (429, 503) and named a time, a *tasks.RetryAfterError wraps the error.
+// the call (429, 503) and named a time, a *reservations.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
 	if use != nil && errors.Is(err, reservations.ErrNotCalled) && len(r.Taken) > 0 {

@@ -258,7 +258,7 @@ func TestKindsOfFailures(t *testing.T) {
 	} {
 		_, err := client.Run(t.Context(), web.Request{URL: url + path}, nil)
 		var got time.Duration
-		if refusal, ok := errors.AsType[*tasks.RetryAfterError](err); ok {
+		if refusal, ok := errors.AsType[*reservations.RetryAfterError](err); ok {
 			got = refusal.After
 		}
 		if got != want {

@@ -1,5 +1,12 @@
 // Package web is a ready-made task type for HTTP requests of any kind: a method, a URL, headers, a body and charges.
 //
+//	client, err := web.NewClient(web.Config{AllowHosts: []string{"api.example.com"}})
+//	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
+//		answer, err := client.Run(ctx, job.Args, job.Use)
+//		...
+//	})
+//	s.Enqueue(ctx, web.Request{URL: "https://api.example.com/v1/items"})
+//
 // # What a worker may call
 //
 // A program that can enqueue a task decides which URL a worker calls. A worker often runs in a private network. So a
@@ -18,8 +25,8 @@
 //
 // A status of 2xx is an answer, or one of [Request].OK if that is set. Any other status is an *[Error]. The error is
 // permanent, as in package tasks, if a retry cannot fix it. A 429 or 503 with Retry-After is a
-// [tasks.RetryAfterError], so that no worker of the fleet calls before that time. Redirects are not followed: each
-// call takes one charge. An answer above [Config.MaxBody] is a permanent failure.
+// [reservations.RetryAfterError], so that no worker of the fleet calls before that time. Redirects are not followed:
+// each call takes one charge. An answer above [Config.MaxBody] is a permanent failure.
 //
 // # Not promised
 //

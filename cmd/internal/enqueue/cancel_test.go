@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // A command that waits for a batch that is cancelled writes a line for each of its requests, before workers have
@@ -212,7 +212,7 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 	}
 	expected := func() (time.Duration, *scheduler.Waiting) {
 		t.Helper()
-		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: tasks.BatchRef{
+		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: batchref.Ref{
 			Batch: second,
 			Line:  3,
 		}.TaskID()})

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/tasks"
 )
 
 // failedRequest is a line of `headway status BATCH --failed`.
@@ -24,7 +24,7 @@ type failedRequest struct {
 func newFailedRequest(r batches.Result) failedRequest {
 	f := failedRequest{
 		CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts),
-		Task: tasks.BatchRef{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
+		Task: batchref.Ref{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
 	}
 	if r.Response != nil {
 		f.Status = r.Response.StatusCode

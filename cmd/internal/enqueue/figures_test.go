@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/internal/batchref"
 )
 
 // A rate above the limit while the bucket empties does not read like a violation.
@@ -56,11 +56,11 @@ func TestStateOfABatch(t *testing.T) {
 func TestRunningTasksAreReadOnce(t *testing.T) {
 	t.Parallel()
 	var reads []string
-	running := oncePerQueue(func(_ context.Context, queue string) (map[string][]tasks.BatchRef, error) {
+	running := oncePerQueue(func(_ context.Context, queue string) (map[string][]batchref.Ref, error) {
 		if reads = append(reads, queue); len(reads) == 1 {
 			return nil, errors.New("away")
 		}
-		return map[string][]tasks.BatchRef{"b": {{Batch: "b", Line: 1}}}, nil
+		return map[string][]batchref.Ref{"b": {{Batch: "b", Line: 1}}}, nil
 	})
 	for i, queue := range []string{"default", "default", "bulk", "default", "bulk"} {
 		refs, err := running(t.Context(), queue)

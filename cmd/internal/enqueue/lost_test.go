@@ -13,9 +13,9 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/tasks"
 )
 
 // leftBehind leaves a task of a batch like a killed worker does, with a lease that ends after that time.
@@ -23,7 +23,7 @@ func (w *world) leftBehind(t *testing.T, id string, line int, lease time.Duratio
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	defer func() { _ = client.Close() }()
-	task := tasks.BatchRef{Batch: id, Line: line}.TaskID()
+	task := batchref.Ref{Batch: id, Line: line}.TaskID()
 	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask("gone", nil),
 		asynq.TaskID(task), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -30,7 +31,7 @@ type request struct {
 
 // of makes the task that of a line of a batch.
 func (r request) of(id string, line, round int) tasks.Args {
-	r.Batch = &tasks.BatchRef{Batch: id, Line: line, Round: round}
+	r.Batch = &batchref.Ref{Batch: id, Line: line, Round: round}
 	return r.args
 }
 

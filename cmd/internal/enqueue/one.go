@@ -16,11 +16,11 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -249,7 +249,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 
 // notOfBatch is the error that the ID is that of a request of a batch.
 func notOfBatch(id string) error {
-	ref, ok := tasks.ParseBatchRef(id)
+	ref, ok := batchref.Parse(id)
 	if !ok {
 		return nil
 	}

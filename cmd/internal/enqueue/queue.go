@@ -11,9 +11,9 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/record"
-	"github.com/headway-go/headway/tasks"
 )
 
 // pageSize is how many tasks of a queue are read at once.
@@ -67,19 +67,19 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 }
 
 // active returns the requests of a batch whose tasks a worker of its queue has.
-func (s *services) active(ctx context.Context, b batches.Batch) ([]tasks.BatchRef, error) {
+func (s *services) active(ctx context.Context, b batches.Batch) ([]batchref.Ref, error) {
 	running, err := s.running(ctx, b.Queue)
 	return running[b.ID], err
 }
 
 // running returns the requests whose tasks a worker of the queue has, by batch.
-func (s *services) running(ctx context.Context, queue string) (map[string][]tasks.BatchRef, error) {
-	refs := map[string][]tasks.BatchRef{}
+func (s *services) running(ctx context.Context, queue string) (map[string][]batchref.Ref, error) {
+	refs := map[string][]batchref.Ref{}
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
 	err := eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
 		func(infos []*asynq.TaskInfo) error {
 			for _, info := range infos {
-				if ref, ok := tasks.ParseBatchRef(info.ID); ok {
+				if ref, ok := batchref.Parse(info.ID); ok {
 					refs[ref.Batch] = append(refs[ref.Batch], ref)
 				}
 			}
@@ -90,8 +90,8 @@ func (s *services) running(ctx context.Context, queue string) (map[string][]task
 
 // oncePerQueue returns running with one read of each queue.
 func oncePerQueue(running runningTasks) runningTasks {
-	read := map[string]map[string][]tasks.BatchRef{}
-	return func(ctx context.Context, queue string) (refs map[string][]tasks.BatchRef, err error) {
+	read := map[string]map[string][]batchref.Ref{}
+	return func(ctx context.Context, queue string) (refs map[string][]batchref.Ref, err error) {
 		refs, known := read[queue]
 		if !known {
 			if refs, err = running(ctx, queue); err == nil {
@@ -102,7 +102,7 @@ func oncePerQueue(running runningTasks) runningTasks {
 	}
 }
 
-type runningTasks func(ctx context.Context, queue string) (map[string][]tasks.BatchRef, error)
+type runningTasks func(ctx context.Context, queue string) (map[string][]batchref.Ref, error)
 
 // A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
 // they look for such tasks once a minute. All of that is asynq's.
@@ -135,7 +135,7 @@ func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost
 			held[w.TaskID] = true
 		}
 	}
-	active = slices.DeleteFunc(active, func(ref tasks.BatchRef) bool { return held[ref.TaskID()] })
+	active = slices.DeleteFunc(active, func(ref batchref.Ref) bool { return held[ref.TaskID()] })
 	if len(active) < max(1, waiting) {
 		return lost{}, nil
 	}
@@ -162,7 +162,7 @@ func (s *services) heal(ctx context.Context, b batches.Batch) error {
 func bury(ctx context.Context, store *batches.Store, b batches.Batch, infos []*asynq.TaskInfo) error {
 	var results []batches.Result
 	for _, info := range infos {
-		ref, ok := tasks.ParseBatchRef(info.ID)
+		ref, ok := batchref.Parse(info.ID)
 		if !ok || ref.Batch != b.ID {
 			continue
 		}

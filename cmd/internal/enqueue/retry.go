@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -136,7 +137,7 @@ func (t *target) retry(
 			}
 			args[i] = task.of(b.ID, r.Line, r.Round)
 			for round := range r.Round {
-				before = append(before, tasks.BatchRef{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
+				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}
 		}
 		if _, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...); err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/explained"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 func explainCommand(env cli.Environment) *cobra.Command {
@@ -140,7 +140,7 @@ func explain(
 
 // sentAgain returns the newest task of the same request of a batch in the queue; empty if there is none.
 func sentAgain(ctx context.Context, s *scheduler.Scheduler, t scheduler.Task) (newest string, err error) {
-	ref, ok := tasks.ParseBatchRef(t.ID)
+	ref, ok := batchref.Parse(t.ID)
 	for ok {
 		ref.Round++
 		_, err = s.Explain(ctx, scheduler.Task{Queue: t.Queue, ID: ref.TaskID()})

@@ -1,4 +1,5 @@
-package tasks
+// Package batchref names the requests of batch files in the IDs of their tasks.
+package batchref
 
 import (
 	"fmt"
@@ -6,9 +7,9 @@ import (
 	"strings"
 )
 
-// BatchRef names the request of a batch file that a task runs. A task type whose payload has a BatchRef uses TaskID
-// as the ID of its task. The result of the task is stored with the results of the batch.
-type BatchRef struct {
+// Ref names the request of a batch file that a task runs. A task type whose payload has a Ref uses TaskID as
+// the ID of its task. The result of the task is stored with the results of the batch.
+type Ref struct {
 	// Batch is the ID of the batch.
 	Batch string `json:"id"`
 	// Line is the line of the file, from 1.
@@ -18,13 +19,13 @@ type BatchRef struct {
 }
 
 // TaskID returns the task's ID. The same request of the same round is enqueued once.
-func (r BatchRef) TaskID() string { return fmt.Sprintf("%s-%d-%d", r.Batch, r.Line, r.Round) }
+func (r Ref) TaskID() string { return fmt.Sprintf("%s-%d-%d", r.Batch, r.Line, r.Round) }
 
-// ParseBatchRef parses the result of TaskID. Ok is false for the ID of any other task.
-func ParseBatchRef(id string) (ref BatchRef, ok bool) {
+// Parse parses the result of TaskID. Ok is false for the ID of any other task.
+func Parse(id string) (ref Ref, ok bool) {
 	rest, round, ok := cutLast(id)
 	batch, line, more := cutLast(rest)
-	ref = BatchRef{Batch: batch, Line: line, Round: round}
+	ref = Ref{Batch: batch, Line: line, Round: round}
 	return ref, ok && more && batch != "" && line > 0 && ref.TaskID() == id
 }
 
