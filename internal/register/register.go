@@ -18,8 +18,8 @@ const (
 	//
 	//	members          roll of the IDs of members
 	//	member:ID        the Member as JSON
-	//	returned:TASK    string with an expiry: a worker returned the task, because it can't serve it
-	//	lacked           sorted set of what such tasks need, as JSON, by when one was returned last
+	//	returned:TASK    string with an expiry: a worker returned the task, because it can't serve it.
+	//	lacked           sorted set of what such tasks need, by when one was returned last.
 	root = "headway:{fleet}:"
 	// RenewEvery is how often a worker renews its entry, and lives is how long an entry lasts.
 	RenewEvery = 5 * time.Second

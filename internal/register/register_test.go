@@ -123,7 +123,8 @@ func TestReturned(t *testing.T) {
 		}
 		server.FastForward(time.Minute)
 	}
-	if got, err := r.Returned(t.Context(), "default/b", register.Need{Limit: "api"}, time.Hour); got.Round(time.Second) != 0 || err != nil {
+	got, err := r.Returned(t.Context(), "default/b", register.Need{Limit: "api"}, time.Hour)
+	if got.Round(time.Second) != 0 || err != nil {
 		t.Error(got, err)
 	}
 	want := []register.Need{{Limit: "api"}} // the mail was returned more than a minute ago

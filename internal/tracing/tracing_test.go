@@ -93,7 +93,7 @@ func TestWarnsOfErrors(t *testing.T) {
 			if got := strings.Count(log.String(), "level=WARN"); got != want {
 				t.Errorf("%d warnings, want %d: %s", got, want, log.String())
 			}
-			time.Sleep(25 * time.Second)
+			<-time.After(25 * time.Second)
 		}
 	})
 }

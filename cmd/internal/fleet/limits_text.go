@@ -56,7 +56,7 @@ func printLimits(s screen, l overview.Limits) {
 // printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
 func printBucket(s screen, b overview.Bucket) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
-	for _, line := range cli.Table(b.Meters, max(0, s.columns-len("  ")), meterHeads, s.meterCells) {
+	for _, line := range cli.Table(b.Meters, max(0, s.columns-len("  ")), meterHeads(), s.meterCells) {
 		fmt.Fprintln(s, "  "+line)
 	}
 	if len(b.Flows) > 0 {
@@ -82,9 +82,11 @@ func printBucket(s screen, b overview.Bucket) {
 
 // meterHeads are the columns of a bucket's meters. If they do not fit, levels have no bars, then AHEAD has no time, then
 // there is no AHEAD.
-var meterHeads = []cli.Column{
-	{Head: "METER", Until: 3}, {Head: "RATE", Until: 3}, {Head: "LEVEL", Until: 3}, {Head: "PROMISED", Until: 3},
-	{Head: "AHEAD", Until: 2}, {Head: "WAITING", Until: 3},
+func meterHeads() []cli.Column {
+	return []cli.Column{
+		{Head: "METER", Until: 3}, {Head: "RATE", Until: 3}, {Head: "LEVEL", Until: 3}, {Head: "PROMISED", Until: 3},
+		{Head: "AHEAD", Until: 2}, {Head: "WAITING", Until: 3},
+	}
 }
 
 func (s screen) meterCells(shown overview.Meter, level int) []string {

@@ -176,8 +176,9 @@ func TestSwitchesTheLogLevel(t *testing.T) {
 		deadline.Stop()
 	}
 	stop()
-	if debug, warn := strings.Count(log.String(), `"to":"DEBUG"`), strings.Count(log.String(), `"to":"WARN"`); debug != 2 ||
-		warn != 1 {
-		t.Errorf("%s", log.String())
+	for to, want := range map[string]int{`"to":"DEBUG"`: 2, `"to":"WARN"`: 1} {
+		if n := strings.Count(log.String(), to); n != want {
+			t.Errorf("%s is in %d lines, want %d: %s", to, n, want, log.String())
+		}
 	}
 }
