@@ -12,8 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/batchref"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/packed"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -101,7 +101,7 @@ type try struct {
 
 func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
 
-func tryOf(a graveyard.Attempt) try {
+func tryOf(a deadletter.Attempt) try {
 	return try{
 		Number: a.Number, At: a.At.UTC().Truncate(time.Millisecond), MS: a.Elapsed.Milliseconds(),
 		Error: cut(a.Error), Worker: a.Worker,
@@ -117,7 +117,7 @@ func cut(text string) string {
 }
 
 // headersOf returns the headers for the requeue. They have no StartBy, so the task may start at any time.
-func headersOf(t graveyard.Task) map[string]string {
+func headersOf(t deadletter.Task) map[string]string {
 	headers := maps.Clone(t.Headers)
 	delete(headers, headerRequeue)
 	delete(headers, envelope.HeaderStartBy)
@@ -125,7 +125,7 @@ func headersOf(t graveyard.Task) map[string]string {
 }
 
 // contents returns the fields that a requeue needs.
-func contents(t graveyard.Task) (bson.M, error) {
+func contents(t deadletter.Task) (bson.M, error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
 		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
@@ -150,7 +150,7 @@ func contents(t graveyard.Task) (bson.M, error) {
 
 // batchOf returns the ID of the batch that the task is a request of, or "". Both its ID and its payload must name the
 // batch.
-func batchOf(t graveyard.Task) string {
+func batchOf(t deadletter.Task) string {
 	ref, ok := batchref.Parse(t.ID)
 	if !ok {
 		return ""
@@ -173,7 +173,7 @@ func (d *document) task() (Task, error) {
 		t.Deadline = time.Time{}
 	}
 	for _, a := range d.Tries {
-		t.Attempts = append(t.Attempts, graveyard.Attempt{
+		t.Attempts = append(t.Attempts, deadletter.Attempt{
 			Number: a.Number, At: a.At, Elapsed: packed.Milliseconds(a.MS), Error: a.Error, Worker: a.Worker,
 		})
 	}
@@ -206,11 +206,11 @@ type Task struct {
 	// At is when the task ended. For a failing task it is when the task last failed.
 	At time.Time
 	// Cause and Error are the reason why the task ended. Error has at most 1000 bytes.
-	Cause graveyard.Cause
+	Cause deadletter.Cause
 	Error string
 	// Attempts are the failed attempts, in the order in which workers reported them. For a task that is retried they are
 	// at most the last 100. Attempts of workers that died are missing.
-	Attempts []graveyard.Attempt `bson:"-"`
+	Attempts []deadletter.Attempt `bson:"-"`
 	// Payload and Headers are for the requeue; the charges are a header. Missing is the size of a payload that is too
 	// large for a record. Only asynq's archive has such a payload.
 	Payload []byte            `bson:"-"`

@@ -7,13 +7,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 // Failed is for package worker, usually in one round trip. A first attempt replaces the record, unless the task
 // was dead before. An attempt that a worker reports after the end of the task does not change the state.
-func (s *Store) Failed(ctx context.Context, task graveyard.Ref, attempt graveyard.Attempt) error {
+func (s *Store) Failed(ctx context.Context, task deadletter.Ref, attempt deadletter.Attempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
 	set := bson.M{
 		fieldTask: task.ID, fieldQueue: task.Queue, fieldType: valid(task.Type), fieldState: StateFailing,
@@ -78,7 +78,7 @@ func (s *Store) SentAgain(ctx context.Context, queue string, ids []string) error
 }
 
 // Recovered is for package worker, in one round trip. The failed attempts stay readable for the retention.
-func (s *Store) Recovered(ctx context.Context, task graveyard.Ref) error {
+func (s *Store) Recovered(ctx context.Context, task deadletter.Ref) error {
 	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
 	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: s.now(), fieldExpires: s.expiry()}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -111,7 +111,7 @@ func TestLifeAfterDeath(t *testing.T) {
 		texts = append(texts, a.Error)
 	}
 	if len(texts) != 3 || texts[0] != "no such address" || texts[1] != "handler panicked: ouch" || texts[2] != "busy" ||
-		got.Cause != graveyard.CauseRetries {
+		got.Cause != deadletter.CauseRetries {
 		t.Errorf("%q of %+v", texts, got)
 	}
 	requeue(t, s, q, deadtasks.Filter{ID: info.ID})
@@ -143,7 +143,7 @@ func TestKilledBetweenRecordAndArchive(t *testing.T) {
 	eventually(t, "it waits for its retry", func() bool { return q.state(t, info.ID) == asynq.TaskStateRetry })
 	d := died(1)
 	d.ID, d.Last.Number = info.ID, 1
-	bury(t, s, d)
+	record(t, s, d)
 	if err := q.inspector.RunTask("default", info.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestArchivedByHand(t *testing.T) {
 		return err == nil && n == 1
 	}
 	eventually(t, "the record", dead)
-	if got := only(t, s, info.ID); got.Cause != graveyard.CauseFound || len(got.Attempts) != 0 ||
+	if got := only(t, s, info.ID); got.Cause != deadletter.CauseFound || len(got.Attempts) != 0 ||
 		string(got.Payload) != `{"to":"a"}` {
 		t.Errorf("%+v", got)
 	}

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -54,22 +54,22 @@ func (q queue) state(t *testing.T, id string) asynq.TaskState {
 }
 
 // died is a dead task.
-func died(n int) graveyard.Task {
+func died(n int) deadletter.Task {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
-	return graveyard.Task{
+	return deadletter.Task{
 		ID: fmt.Sprintf("task-%d", n), Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d}`, n),
 		Headers: map[string]string{"headway-version": "1", "a.b$": "<é>"}, MaxRetry: 23,
-		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: graveyard.CauseRetries,
-		Last: graveyard.Attempt{
+		Timeout: time.Minute, Retention: time.Hour, At: at, Cause: deadletter.CauseRetries,
+		Last: deadletter.Attempt{
 			Number: 4, At: at, Elapsed: time.Second, Error: fmt.Sprintf("broken %d", n%2),
 			Worker: "host:1",
 		},
 	}
 }
 
-func bury(t *testing.T, s *deadtasks.Store, dead ...graveyard.Task) {
+func record(t *testing.T, s *deadtasks.Store, dead ...deadletter.Task) {
 	t.Helper()
-	if err := s.Bury(t.Context(), dead); err != nil {
+	if err := s.Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,25 +105,25 @@ func requeue(t *testing.T, s *deadtasks.Store, q queue, f deadtasks.Filter) dead
 	return r
 }
 
-func refOf(d graveyard.Task) graveyard.Ref {
-	return graveyard.Ref{ID: d.ID, Queue: d.Queue, Type: d.Type}
+func refOf(d deadletter.Task) deadletter.Ref {
+	return deadletter.Ref{ID: d.ID, Queue: d.Queue, Type: d.Type}
 }
 
-func failedAttempt(n int) graveyard.Attempt {
-	return graveyard.Attempt{
+func failedAttempt(n int) deadletter.Attempt {
+	return deadletter.Attempt{
 		Number: n, At: time.Date(2026, 5, 1, 11, n, 0, 0, time.UTC), Elapsed: time.Second,
 		Error: fmt.Sprintf("attempt %d", n), Worker: "host:1",
 	}
 }
 
-func note(t *testing.T, s *deadtasks.Store, task graveyard.Ref, a graveyard.Attempt) {
+func note(t *testing.T, s *deadtasks.Store, task deadletter.Ref, a deadletter.Attempt) {
 	t.Helper()
 	if err := s.Failed(t.Context(), task, a); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func recovered(t *testing.T, s *deadtasks.Store, task graveyard.Ref) {
+func recovered(t *testing.T, s *deadtasks.Store, task deadletter.Ref) {
 	t.Helper()
 	if err := s.Recovered(context.WithoutCancel(t.Context()), task); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 )
 
 // Newest begins with the task that died last, over more than one page of records.
@@ -12,11 +12,11 @@ func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	const many = 450
-	var dead []graveyard.Task
+	var dead []deadletter.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}
-	if err := s.Bury(t.Context(), dead); err != nil {
+	if err := s.Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 	next := many - 1

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -34,17 +34,17 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 	large := died(2)
 	large.Type = strings.Repeat("x", 17<<20)
 	good := died(3)
-	archived := func(d graveyard.Task) graveyard.Archived {
-		return graveyard.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
+	archived := func(d deadletter.Task) deadletter.Archived {
+		return deadletter.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
 	}
-	unknown, err := s.Unknown(t.Context(), []graveyard.Archived{archived(poison), archived(good)})
+	unknown, err := s.Unknown(t.Context(), []deadletter.Archived{archived(poison), archived(good)})
 	if !errors.Is(err, deadtasks.ErrMalformed) || len(unknown) != 1 || unknown[0].ID != good.ID {
 		t.Errorf("unknown %+v, %v", unknown, err)
 	}
-	err = s.Bury(t.Context(), []graveyard.Task{poison, large, good})
-	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, graveyard.ErrNotKept) ||
+	err = s.Record(t.Context(), []deadletter.Task{poison, large, good})
+	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, deadletter.ErrNotKept) ||
 		errors.Is(err, deadtasks.ErrUnavailable) {
-		t.Errorf("bury: %.500v", err)
+		t.Errorf("record: %.500v", err)
 	}
 	if got := only(t, s, good.ID); got.State != deadtasks.StateDead {
 		t.Errorf("the good one: %+v", got)
@@ -56,14 +56,14 @@ func TestPoisonIsPassedOver(t *testing.T) {
 	t.Parallel()
 	db, q := testenv.Database(t), newQueue(t)
 	s := deadtasks.New(db, deadtasks.Options{})
-	var good []graveyard.Task
+	var good []deadletter.Task
 	for n := range 250 { // more than a page
 		good = append(good, died(n))
 	}
-	bury(t, s, good...)
+	record(t, s, good...)
 	nameless, missing := died(100), died(120)
 	nameless.ID, missing.ID = "", "missing"
-	bury(t, s, nameless, missing)
+	record(t, s, nameless, missing)
 	records := db.Collection("headway_dead")
 	update := bson.M{"$unset": bson.M{"payload": ""}, "$set": bson.M{"missing": 5}}
 	if _, err := records.UpdateOne(t.Context(), bson.M{"task": "missing"}, update); err != nil {

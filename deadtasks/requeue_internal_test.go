@@ -7,7 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -120,11 +120,11 @@ func prepared(t *testing.T, archived bool) (r *requeuer, id string) {
 	t.Cleanup(func() { _ = client.Close() })
 	r = newRequeuer(New(testenv.Database(t), Options{}), client)
 	id = "one"
-	task := graveyard.Task{
+	task := deadletter.Task{
 		ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5,
-		At: time.Now().Add(-time.Minute), Cause: graveyard.CauseRetries,
+		At: time.Now().Add(-time.Minute), Cause: deadletter.CauseRetries,
 	}
-	if err := r.store.Bury(t.Context(), []graveyard.Task{task}); err != nil {
+	if err := r.store.Record(t.Context(), []deadletter.Task{task}); err != nil {
 		t.Fatal(err)
 	}
 	if archived {

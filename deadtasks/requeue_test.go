@@ -9,14 +9,14 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 )
 
 func TestRequeueAsItWas(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
-	bury(t, s, died(1), died(2))
+	record(t, s, died(1), died(2))
 	if r := requeue(t, s, q, deadtasks.Filter{ID: "task-1"}); r != (deadtasks.Report{Requeued: 1}) {
 		t.Errorf("%+v", r)
 	}
@@ -44,7 +44,7 @@ func TestRequeueAsItWas(t *testing.T) {
 	d.Headers = info.Headers
 	d.Headers["headway-requeue"] = "token"
 	d.Last.Number = 5
-	bury(t, s, d) // the task dies again
+	record(t, s, d) // the task dies again
 	if got := only(t, s, "task-1"); got.State != deadtasks.StateDead || len(got.Requeues) != 1 ||
 		len(got.Attempts) != 2 || got.Headers["headway-requeue"] != "" {
 		t.Errorf("%+v", got)
@@ -63,7 +63,7 @@ func TestRequeueChooses(t *testing.T) {
 	of.ID, of.Payload = "batch1-42-1", []byte(`{"batch":{"id":"batch1","line":42,"round":1}}`)
 	like := died(9)
 	like.ID = "report-42-0" // an ID like that of a request of a batch
-	bury(t, s, died(1), died(2), other, of, like)
+	record(t, s, died(1), died(2), other, of, like)
 	if r := requeue(t, s, q, deadtasks.Filter{
 		Queue: "other", Type: "report",
 		Error: "broken 1",
@@ -87,7 +87,7 @@ func TestRequeueChooses(t *testing.T) {
 func TestRequeueWhatIsInTheQueue(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
-	bury(t, s, died(1))
+	record(t, s, died(1))
 	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil),
 		asynq.TaskID("task-1")); err != nil {
 		t.Fatal(err)
@@ -104,11 +104,11 @@ func TestTwoRequeuesAtOnce(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	const many = 300
-	var dead []graveyard.Task
+	var dead []deadletter.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}
-	bury(t, s, dead...)
+	record(t, s, dead...)
 	var group sync.WaitGroup
 	for range 3 {
 		group.Go(func() {
@@ -133,7 +133,7 @@ func TestTwoRequeuesAtOnce(t *testing.T) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
-	bury(t, s, died(1))
+	record(t, s, died(1))
 	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(asynq.NewTask("mail", nil),
 		asynq.TaskID("task-1")); err != nil {
 		t.Fatal(err)
@@ -158,9 +158,9 @@ func TestRequeueDropsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s, q := newStore(t), newQueue(t)
 	d := died(1)
-	d.Cause = graveyard.CauseExpired
+	d.Cause = deadletter.CauseExpired
 	d.Headers = map[string]string{envelope.HeaderStartBy: "1", envelope.HeaderVersion: "1"}
-	bury(t, s, d)
+	record(t, s, d)
 	requeue(t, s, q, deadtasks.Filter{ID: "task-1"})
 	info, err := q.inspector.GetTaskInfo("default", "task-1")
 	if err != nil || info.Headers[envelope.HeaderStartBy] != "" || info.Headers[envelope.HeaderVersion] != "1" {

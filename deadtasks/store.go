@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
@@ -38,7 +38,7 @@ type Store struct {
 	now       func() time.Time
 }
 
-var _ graveyard.Store = (*Store)(nil)
+var _ deadletter.Store = (*Store)(nil)
 
 // New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
 // client.
@@ -85,9 +85,9 @@ var (
 	ErrNoPayload = errors.New("deadtasks: the payload is not stored")
 )
 
-// ErrTooLarge means that a record would be larger than the database accepts. It matches graveyard.ErrNotKept: a retry
+// ErrTooLarge means that a record would be larger than the database accepts. It matches deadletter.ErrNotKept: a retry
 // cannot succeed.
-var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", graveyard.ErrNotKept)
+var ErrTooLarge = fmt.Errorf("deadtasks: too large for a record: %w", deadletter.ErrNotKept)
 
 // unavailable wraps an error of the driver. The driver's errors name addresses, never credentials.
 func unavailable(op string, err error) error {

@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -33,8 +33,8 @@ func TestARecordHasAllThatIsNeeded(t *testing.T) {
 	if got := only(t, s, d.ID); got.State != deadtasks.StateFailing || len(got.Attempts) != 3 || got.Payload != nil {
 		t.Errorf("failing: %+v", got)
 	}
-	bury(t, s, d)
-	bury(t, s, d)
+	record(t, s, d)
+	record(t, s, d)
 	got := only(t, s, d.ID)
 	var numbers []int
 	for _, a := range got.Attempts {
@@ -78,7 +78,7 @@ func TestWhatExpires(t *testing.T) {
 	if !expires() {
 		t.Error("one that fails stays for ever")
 	}
-	bury(t, s, d)
+	record(t, s, d)
 	if expires() {
 		t.Error("a dead one expires")
 	}
@@ -87,13 +87,13 @@ func TestWhatExpires(t *testing.T) {
 		t.Errorf("one that recovered: %+v", got)
 	}
 	note(t, s, refOf(d), failedAttempt(2))
-	bury(t, s, d)
+	record(t, s, d)
 	if expires() {
 		t.Error("one that died again expires")
 	}
 	d.Payload, d.Headers = []byte(`{"batch":{"id":"task","line":1}}`), nil
 	d.ID = "task-1-0"
-	bury(t, s, d)
+	record(t, s, d)
 	raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1-0"}}).Raw()
 	if err != nil {
 		t.Fatal(err)
@@ -111,16 +111,16 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	note(t, s, refOf(d), failedAttempt(1))
 	note(t, s, refOf(d), failedAttempt(2))
 	recovered(t, s, refOf(d))
-	note(t, s, refOf(d), graveyard.Attempt{Number: 1, At: time.Now(), Error: "of today"})
+	note(t, s, refOf(d), deadletter.Attempt{Number: 1, At: time.Now(), Error: "of today"})
 	if got := only(t, s, d.ID); len(got.Attempts) != 1 || got.State != deadtasks.StateFailing {
 		t.Errorf("%+v", got)
 	}
-	bury(t, s, d)
+	record(t, s, d)
 	other := died(1)
 	other.Payload = []byte(`{"other":1}`)
 	other.At = d.At.Add(time.Second)
-	bury(t, s, other)
-	bury(t, s, other)
+	record(t, s, other)
+	record(t, s, other)
 	all := whole(t, s, deadtasks.Filter{ID: d.ID})
 	if len(all) != 2 || string(all[0].Payload) != string(d.Payload) || string(all[1].Payload) != string(other.Payload) {
 		t.Errorf("a dead task is lost: %+v", all)
@@ -132,7 +132,7 @@ func TestLateAttemptDoesNotReviveTheDead(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	d := died(1)
-	bury(t, s, d)
+	record(t, s, d)
 	note(t, s, refOf(d), failedAttempt(1))
 	note(t, s, refOf(d), failedAttempt(3))
 	if got := only(t, s, d.ID); got.State != deadtasks.StateDead || len(got.Attempts) != 3 {
@@ -148,12 +148,12 @@ func TestUnknown(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	q := newQueue(t)
-	bury(t, s, died(1), died(2))
+	record(t, s, died(1), died(2))
 	note(t, s, refOf(died(3)), failedAttempt(1))
 	requeue(t, s, q, deadtasks.Filter{ID: "task-2"})
 	at := died(1).At.Truncate(time.Second)
 	later := time.Now().Add(time.Minute).Truncate(time.Second)
-	archived := []graveyard.Archived{
+	archived := []deadletter.Archived{
 		{ID: "task-1", Queue: "default", At: at},
 		{ID: "task-1", Queue: "other", At: at},
 		{ID: "task-1", Queue: "default", At: later},
@@ -166,31 +166,31 @@ func TestUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []graveyard.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
+	want := []deadletter.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
 	if diff := cmp.Diff(want, unknown); diff != "" {
 		t.Error(diff)
 	}
 	stale := died(2)
-	stale.Cause = graveyard.CauseFound
-	bury(t, s, stale)
+	stale.Cause = deadletter.CauseFound
+	record(t, s, stale)
 	if got := only(t, s, "task-2"); got.State != deadtasks.StateRequeued {
 		t.Errorf("the archive of before undid a requeue: %+v", got)
 	}
 }
 
 // Workers and sweeps write the same tasks at the same time.
-func TestBuriedByMany(t *testing.T) {
+func TestRecordedByMany(t *testing.T) {
 	t.Parallel()
 	const many = 50
 	s := newStore(t)
-	var dead []graveyard.Task
+	var dead []deadletter.Task
 	for n := range many {
 		dead = append(dead, died(n))
 	}
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if err := s.Bury(t.Context(), dead); err != nil {
+			if err := s.Record(t.Context(), dead); err != nil {
 				t.Error(err)
 			}
 			for _, d := range dead[:5] {
@@ -213,12 +213,12 @@ func TestMoreThanAsynqKeeps(t *testing.T) {
 	const many = 10_200
 	s := newStore(t)
 	for from := 0; from < many; from += 500 {
-		var dead []graveyard.Task
+		var dead []deadletter.Task
 		for n := from; n < min(many, from+500); n++ {
 			dead = append(dead, died(n/3*3)) // so some tasks end at the same time
 			dead[len(dead)-1].ID = died(n).ID
 		}
-		bury(t, s, dead...)
+		record(t, s, dead...)
 	}
 	seen := map[string]bool{}
 	last := time.Time{}
@@ -261,7 +261,7 @@ func TestPayloadThatDoesNotFit(t *testing.T) {
 	if _, err := rand.Read(d.Payload); err != nil {
 		t.Fatal(err)
 	}
-	bury(t, s, d)
+	record(t, s, d)
 	if got := only(t, s, d.ID); got.Missing != len(d.Payload) || got.Payload != nil {
 		t.Errorf("%d missing", got.Missing)
 	}
@@ -280,13 +280,13 @@ func TestUnavailable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
-	_, unknown := s.Unknown(t.Context(), []graveyard.Archived{{ID: "a"}})
+	_, unknown := s.Unknown(t.Context(), []deadletter.Archived{{ID: "a"}})
 	var listing error
 	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {
 		listing = err
 	}
 	for name, err := range map[string]error{
-		"bury": s.Bury(t.Context(), []graveyard.Task{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
+		"record": s.Record(t.Context(), []deadletter.Task{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
 			failedAttempt(1)),
 		"recovered": s.Recovered(t.Context(),
 			refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),

@@ -13,9 +13,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -35,7 +35,7 @@ type AdoptConfig struct {
 	MaxRefusals int
 	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
 	// task without a charge is made from asynq's archive, with its last error alone.
-	Dead       graveyard.Store
+	Dead       deadletter.Store
 	SweepEvery time.Duration
 	// Overrides and FollowEvery are as for Config.
 	Overrides   Overrides

@@ -73,7 +73,7 @@ func TestHandlerThatGoesOn(t *testing.T) {
 					c.cancel && !errors.Is(err, context.Canceled) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
-				if left, ok := errors.AsType[*StopError](g.pending.late(t.Context())); !ok || len(left.Handlers) != 1 {
+				if left, ok := errors.AsType[*stopError](g.pending.late(t.Context())); !ok || len(left.Handlers) != 1 {
 					t.Errorf("left: %v", left)
 				}
 				close(release)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -69,7 +69,7 @@ type Config struct {
 	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written
 	// before asynq archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its
 	// record is made from asynq's archive. Defaults to none.
-	Dead graveyard.Store
+	Dead deadletter.Store
 	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
 	// archived. Defaults to 30 seconds.
 	SweepEvery time.Duration

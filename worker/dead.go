@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/tasks"
@@ -25,37 +25,37 @@ const (
 
 // dead keeps the records of a guard.
 type dead struct {
-	graves    graveyard.Store // nil: none are kept
+	records   deadletter.Store // nil: none are kept
 	inspector *asynq.Inspector
 	worker    string // host:pid
 }
 
-// keep has the guard keep records in graves, and search the archives of the queues. Nil graves keep none.
+// keep has the guard keep records of dead tasks, and search the archives of the queues. Nil keeps none.
 func (g *guard) keep(
-	graves graveyard.Store, every time.Duration, client redis.UniversalClient, queues func() []string,
+	records deadletter.Store, every time.Duration, client redis.UniversalClient, queues func() []string,
 ) {
-	if graves == nil {
+	if records == nil {
 		return
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)
-	g.dead = dead{graves: graves, inspector: inspector, worker: register.ProcessName()}
+	g.dead = dead{records: records, inspector: inspector, worker: register.ProcessName()}
 	g.sweeper = &sweeper{
 		client: client, db: asynqdb.New(client), inspector: inspector,
-		graves: graves, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
+		records: records, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
 	}
 }
 
 // keepRecord writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
 // written is made from the archive later. If asynq takes the task back meanwhile, its next delivery decides.
 func (g *guard) keepRecord(
-	ctx context.Context, d *delivery, r Kind, cause graveyard.Cause, err error, elapsed time.Duration,
+	ctx context.Context, d *delivery, r Kind, cause deadletter.Cause, err error, elapsed time.Duration,
 ) {
-	if g.dead.graves == nil {
+	if g.dead.records == nil {
 		return
 	}
 	defer g.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
-	attempt := func() graveyard.Attempt {
-		return graveyard.Attempt{
+	attempt := func() deadletter.Attempt {
+		return deadletter.Attempt{
 			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.dead.worker,
 		}
 	}
@@ -63,10 +63,10 @@ func (g *guard) keepRecord(
 	switch r { //nolint:exhaustive // the others are no failures
 	case KindSucceeded:
 		if d.retried > 0 { // else it has no record
-			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Recovered(ctx, d.grave()) })
+			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Recovered(ctx, d.deadRef()) })
 		}
 	case KindFailed:
-		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Failed(ctx, d.grave(), attempt()) })
+		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Failed(ctx, d.deadRef(), attempt()) })
 	case KindArchived:
 		g.writeRecord(ctx, d, cause, attempt())
 	}
@@ -82,11 +82,11 @@ func (g *guard) soon(ctx context.Context, do func(context.Context) error) error 
 }
 
 // writeRecord writes the record of a task that is about to be archived, and retries while the store is away.
-func (g *guard) writeRecord(ctx context.Context, d *delivery, cause graveyard.Cause, last graveyard.Attempt) {
+func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.Cause, last deadletter.Attempt) {
 	if ctx.Err() != nil {
 		return // the delivery has ended
 	}
-	task := graveyard.Task{
+	task := deadletter.Task{
 		ID: d.id, Queue: d.queue, Type: d.task.Type(),
 		Payload: d.task.Payload(), Headers: d.task.Headers(), MaxRetry: d.allowed,
 		At: last.At, Cause: cause, Last: last,
@@ -100,8 +100,8 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause graveyard.Ca
 	defer cancel()
 	var refused error
 	err := pause.Until(trying, retryPauseMin, retryPauseMost, func() error {
-		err := g.dead.graves.Bury(trying, []graveyard.Task{task})
-		if errors.Is(err, graveyard.ErrNotKept) {
+		err := g.dead.records.Record(trying, []deadletter.Task{task})
+		if errors.Is(err, deadletter.ErrNotKept) {
 			refused, err = err, nil
 		}
 		return err
@@ -112,7 +112,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause graveyard.Ca
 		return
 	}
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
-		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.graves.Recovered(ctx, d.grave()) })
+		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Recovered(ctx, d.deadRef()) })
 	}
 	if err != nil {
 		const text = "the record of an archived task can't be written; it is made from asynq's archive later"
@@ -121,17 +121,17 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause graveyard.Ca
 }
 
 // causeOf is why a task is archived that a handler ran.
-func causeOf(err error) graveyard.Cause {
+func causeOf(err error) deadletter.Cause {
 	if errors.Is(err, tasks.ErrPermanent) {
-		return graveyard.CausePermanent
+		return deadletter.CausePermanent
 	}
 	if _, used := errors.AsType[*finalError](err); !used && errors.Is(err, asynq.SkipRetry) {
-		return graveyard.CausePermanent
+		return deadletter.CausePermanent
 	}
-	return graveyard.CauseRetries
+	return deadletter.CauseRetries
 }
 
-// grave names the task of a delivery in its record.
-func (d *delivery) grave() graveyard.Ref {
-	return graveyard.Ref{ID: d.id, Queue: d.queue, Type: d.task.Type()}
+// deadRef names the task of a delivery in its record.
+func (d *delivery) deadRef() deadletter.Ref {
+	return deadletter.Ref{ID: d.id, Queue: d.queue, Type: d.task.Type()}
 }

@@ -13,55 +13,55 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
-var errGraves = errors.New("no answer")
+var errStore = errors.New("no answer")
 
-// graves is a Graveyard in memory that can be switched off.
-type graves struct {
+// records is a deadletter.Store in memory that can be switched off.
+type records struct {
 	mu     sync.Mutex // guards the fields below
 	down   bool
 	calls  int
-	failed map[string][]graveyard.Attempt
-	dead   map[string]graveyard.Task
+	failed map[string][]deadletter.Attempt
+	dead   map[string]deadletter.Task
 	well   map[string]bool
 	state  func(id string) // called when a task is recorded
 }
 
-func newGraves() *graves {
-	return &graves{
-		failed: map[string][]graveyard.Attempt{}, dead: map[string]graveyard.Task{}, well: map[string]bool{},
+func newRecords() *records {
+	return &records{
+		failed: map[string][]deadletter.Attempt{}, dead: map[string]deadletter.Task{}, well: map[string]bool{},
 	}
 }
 
-func (g *graves) do(act func()) error {
+func (g *records) do(act func()) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls++
 	if g.down {
-		return errGraves
+		return errStore
 	}
 	act()
 	return nil
 }
 
-func (g *graves) set(down bool) {
+func (g *records) set(down bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.down = down
 }
 
-func (g *graves) Failed(_ context.Context, task graveyard.Ref, a graveyard.Attempt) error {
+func (g *records) Failed(_ context.Context, task deadletter.Ref, a deadletter.Attempt) error {
 	return g.do(func() { g.failed[task.ID] = append(g.failed[task.ID], a) })
 }
 
-func (g *graves) Bury(_ context.Context, dead []graveyard.Task) error {
+func (g *records) Record(_ context.Context, dead []deadletter.Task) error {
 	return g.do(func() {
 		for _, d := range dead {
 			g.dead[d.ID] = d
@@ -72,11 +72,11 @@ func (g *graves) Bury(_ context.Context, dead []graveyard.Task) error {
 	})
 }
 
-func (g *graves) Recovered(_ context.Context, task graveyard.Ref) error {
+func (g *records) Recovered(_ context.Context, task deadletter.Ref) error {
 	return g.do(func() { g.well[task.ID] = true })
 }
 
-func (g *graves) Unknown(_ context.Context, archived []graveyard.Archived) (unknown []graveyard.Archived, err error) {
+func (g *records) Unknown(_ context.Context, archived []deadletter.Archived) (unknown []deadletter.Archived, err error) {
 	err = g.do(func() {
 		for _, a := range archived {
 			if _, ok := g.dead[a.ID]; !ok {
@@ -87,28 +87,28 @@ func (g *graves) Unknown(_ context.Context, archived []graveyard.Archived) (unkn
 	return unknown, err
 }
 
-func (g *graves) of(id string) (dead graveyard.Task, ok bool) {
+func (g *records) of(id string) (dead deadletter.Task, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	dead, ok = g.dead[id]
 	return dead, ok
 }
 
-func (g *graves) attempts(id string) []graveyard.Attempt {
+func (g *records) attempts(id string) []deadletter.Attempt {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.failed[id])
 }
 
 // asked returns the number of calls, without the sweep's query, which is not made if the archive is empty.
-func (g *graves) asked() int {
+func (g *records) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls
 }
 
 func (b *bundle) runDead(
-	g graveyard.Store, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
+	g deadletter.Store, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
 ) {
 	b.t.Helper()
 	w := b.worker(worker.Config{Dead: g, SweepEvery: every})
@@ -118,7 +118,7 @@ func (b *bundle) runDead(
 
 func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 	t.Parallel()
-	b, g := setup(t, slow(100)), newGraves()
+	b, g := setup(t, slow(100)), newRecords()
 	early := make(chan asynq.TaskState, 10)
 	g.state = func(id string) {
 		info, err := b.inspector.GetTaskInfo("default", id)
@@ -140,7 +140,7 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 		t.Errorf("the task is %v as its record is written", state)
 	}
 	d, _ := g.of(info.ID)
-	if d.Cause != graveyard.CauseRetries || d.Queue != "default" || d.Type != "call" ||
+	if d.Cause != deadletter.CauseRetries || d.Queue != "default" || d.Type != "call" ||
 		!strings.Contains(string(d.Payload), `"n":7`) || d.Headers[envelope.HeaderCharges] == "" ||
 		d.MaxRetry != 2+envelope.Slack || d.Timeout != time.Minute || d.Retention != time.Hour ||
 		time.Since(d.At) > time.Minute {
@@ -158,7 +158,7 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 func TestWhyTasksDie(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	b, g := setupOn(t, server.Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, server.Addr(), slow(100)), newRecords()
 	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
 		switch job.Args.N {
 		case 1:
@@ -171,17 +171,17 @@ func TestWhyTasksDie(t *testing.T) {
 	})
 	for name, tc := range map[string]struct {
 		args  tasks.Args
-		cause graveyard.Cause
+		cause deadletter.Cause
 		text  string
 	}{
-		"permanent":    {call{N: 1, Cost: 1}, graveyard.CausePermanent, "upstream is ill"},
-		"panic":        {call{N: 2, Cost: 1}, graveyard.CauseRetries, "handler panicked: ouch"},
-		"not UTF-8":    {call{N: 3, Cost: 1}, graveyard.CauseRetries, "no \uFFFD UTF-8"},
-		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, graveyard.CauseRefused, "none"},
-		"unknown type": {free{}, graveyard.CauseRefused, "no handler"},
+		"permanent":    {call{N: 1, Cost: 1}, deadletter.CausePermanent, "upstream is ill"},
+		"panic":        {call{N: 2, Cost: 1}, deadletter.CauseRetries, "handler panicked: ouch"},
+		"not UTF-8":    {call{N: 3, Cost: 1}, deadletter.CauseRetries, "no \uFFFD UTF-8"},
+		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, deadletter.CauseRefused, "none"},
+		"unknown type": {free{}, deadletter.CauseRefused, "no handler"},
 	} {
 		info := b.enqueue(tc.args, scheduler.MaxRetry(0))
-		if tc.cause == graveyard.CauseRefused {
+		if tc.cause == deadletter.CauseRefused {
 			receive(t, b.deferrals)
 			server.FastForward(worker.UnservedAfter)
 		}
@@ -194,7 +194,7 @@ func TestWhyTasksDie(t *testing.T) {
 
 func TestWhatGoesWellCostsNothing(t *testing.T) {
 	t.Parallel()
-	b, g := setup(t, slow(100)), newGraves()
+	b, g := setup(t, slow(100)), newRecords()
 	b.store.refuse = 1 // waiting is no failure
 	b.runDead(g, time.Hour, func(_ context.Context, job *worker.Job[call]) error {
 		if job.Args.N == 2 && job.Attempt == 1 {
@@ -222,7 +222,7 @@ func TestWhatGoesWellCostsNothing(t *testing.T) {
 // A task whose workers died and a task that a person archived end without a call of Headway. The sweep finds both.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	before := b.enqueue(call{N: 1, Cost: 1})
 	if err := b.inspector.ArchiveTask("default", before.ID); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestSweep(t *testing.T) {
 			_, ok := g.of(id)
 			return ok
 		})
-		if d, _ := g.of(id); d.Cause != graveyard.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
+		if d, _ := g.of(id); d.Cause != deadletter.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
 			d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
 			t.Errorf("%+v", d)
 		}
@@ -250,7 +250,7 @@ func TestSweep(t *testing.T) {
 // asynq's recoverer archives a task whose workers died: its lease has ended, and no retry is left.
 func TestDeadOfItsWorkers(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	info, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("call", []byte(`{"n":1,"cost":1}`)),
 		asynq.MaxRetry(0))
 	if err != nil {
@@ -270,7 +270,7 @@ func TestDeadOfItsWorkers(t *testing.T) {
 		_, ok := g.of(info.ID)
 		return ok
 	})
-	if d, _ := g.of(info.ID); d.Cause != graveyard.CauseFound || !strings.Contains(d.Last.Error, "lease expired") ||
+	if d, _ := g.of(info.ID); d.Cause != deadletter.CauseFound || !strings.Contains(d.Last.Error, "lease expired") ||
 		d.Last.Number != 1 {
 		t.Errorf("%+v", d)
 	}
@@ -280,7 +280,7 @@ func TestDeadOfItsWorkers(t *testing.T) {
 // searches the archive when the store is back.
 func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	g.set(true)
 	b.runDead(g, 100*time.Millisecond, func(context.Context, *worker.Job[call]) error {
 		return tasks.Permanent(errUpstream)
@@ -293,14 +293,14 @@ func TestDeadWhileTheStoreIsAway(t *testing.T) {
 	}
 	g.set(false)
 	b.info(patient.ID, asynq.TaskStateArchived)
-	if d, _ := g.of(patient.ID); d.Cause != graveyard.CausePermanent {
+	if d, _ := g.of(patient.ID); d.Cause != deadletter.CausePermanent {
 		t.Errorf("%+v", d)
 	}
 	eventually(t, "the record of the hasty one", func() bool {
 		_, ok := g.of(hasty.ID)
 		return ok
 	})
-	if d, _ := g.of(hasty.ID); d.Cause != graveyard.CauseFound || d.Last.Error == "" {
+	if d, _ := g.of(hasty.ID); d.Cause != deadletter.CauseFound || d.Last.Error == "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -308,7 +308,7 @@ func TestDeadWhileTheStoreIsAway(t *testing.T) {
 // In a fleet one worker sweeps a queue in each interval.
 func TestSweepsTakeTurns(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	info := b.enqueue(call{Cost: 1})
 	if err := b.inspector.ArchiveTask("default", info.ID); err != nil {
 		t.Fatal(err)
@@ -322,14 +322,14 @@ func TestSweepsTakeTurns(t *testing.T) {
 	})
 	b.enqueue(call{Cost: 1})
 	receive(t, b.finishes)
-	if n := g.asked(); n != 2 { // the query for unknown tasks, and the burial
-		t.Errorf("the graveyard was asked %d times", n)
+	if n := g.asked(); n != 2 { // the query for unknown tasks, and the record
+		t.Errorf("the store of dead tasks was asked %d times", n)
 	}
 }
 
 func TestAdoptedServerKeepsRecords(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
 		Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -357,7 +357,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]graveyard.Cause{ours.ID: graveyard.CauseRetries, foreign.ID: graveyard.CauseFound} {
+	for id, want := range map[string]deadletter.Cause{ours.ID: deadletter.CauseRetries, foreign.ID: deadletter.CauseFound} {
 		eventually(t, "a record of "+id, func() bool {
 			_, ok := g.of(id)
 			return ok
@@ -371,7 +371,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 // A worker that stops while the store is down gives the task back. No task is archived or left active.
 func TestStopWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	b, g := setup(t, slow(100)), newGraves()
+	b, g := setup(t, slow(100)), newRecords()
 	g.set(true)
 	w := b.worker(worker.Config{Dead: g, SweepEvery: time.Hour, ShutdownTimeout: 100 * time.Millisecond})
 	worker.Handle(w, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/pause"
 )
 
@@ -23,7 +23,7 @@ const (
 	sweepOverlap = time.Minute
 	// sweepPatience bounds one look at a queue.
 	sweepPatience = time.Minute
-	// sweepTogether is how many tasks the graveyard is asked about at once, recordsTogether and recordsBytes how much
+	// sweepTogether is how many tasks the store of dead tasks is asked about at once, recordsTogether and recordsBytes how much
 	// it is given.
 	sweepTogether   = 500
 	recordsTogether = 50
@@ -32,13 +32,13 @@ const (
 	faultsMost = 100
 )
 
-// sweeper adds tasks to the graveyard that asynq itself archived. In a fleet one worker looks at a queue in each
+// sweeper adds tasks to the store of dead tasks that asynq itself archived. In a fleet one worker looks at a queue in each
 // interval: for the others that costs one command, for this one a second.
 type sweeper struct {
 	client    redis.UniversalClient
 	db        *asynqdb.DB
 	inspector *asynq.Inspector
-	graves    graveyard.Store
+	records   deadletter.Store
 	queues    func() []string
 	every     time.Duration
 	log       *slog.Logger
@@ -91,7 +91,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 
 func sweepKey(queue string) string { return "headway:dead:swept:" + queue }
 
-// queue buries what the archive of a queue has and the graveyard has not.
+// queue records what the archive of a queue has and the store of dead tasks has not.
 func (s *sweeper) queue(ctx context.Context, queue string) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()
@@ -105,11 +105,11 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 	}
 	var faults []error
 	for chunk := range slices.Chunk(found, sweepTogether) {
-		archived := make([]graveyard.Archived, len(chunk))
+		archived := make([]deadletter.Archived, len(chunk))
 		for i, a := range chunk {
-			archived[i] = graveyard.Archived{ID: a.ID, Queue: queue, At: a.At}
+			archived[i] = deadletter.Archived{ID: a.ID, Queue: queue, At: a.At}
 		}
-		unknown, err := s.graves.Unknown(ctx, archived)
+		unknown, err := s.records.Unknown(ctx, archived)
 		err = errors.Join(err, s.record(ctx, unknown))
 		if err != nil {
 			faults = append(faults, err)
@@ -126,15 +126,15 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 
 // record records the tasks that are still archived. A task that can't be read or recorded does not hold up the
 // others.
-func (s *sweeper) record(ctx context.Context, unknown []graveyard.Archived) error {
-	var gathered []graveyard.Task
+func (s *sweeper) record(ctx context.Context, unknown []deadletter.Archived) error {
+	var gathered []deadletter.Task
 	var faults []error
 	bytes := 0
 	flush := func() {
 		if len(gathered) == 0 {
 			return
 		}
-		if err := s.graves.Bury(ctx, gathered); err != nil {
+		if err := s.records.Record(ctx, gathered); err != nil {
 			faults = append(faults, err)
 		} else {
 			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now",
@@ -167,15 +167,15 @@ func (s *sweeper) record(ctx context.Context, unknown []graveyard.Archived) erro
 }
 
 // foundDead is an archived task, as asynq knows it.
-func foundDead(info *asynq.TaskInfo, at time.Time) graveyard.Task {
-	last := graveyard.Attempt{At: info.LastFailedAt, Error: info.LastErr}
+func foundDead(info *asynq.TaskInfo, at time.Time) deadletter.Task {
+	last := deadletter.Attempt{At: info.LastFailedAt, Error: info.LastErr}
 	if at.Sub(info.LastFailedAt).Abs() <= time.Second { // else a person archived it later: the attempt has its record
 		last.Number = info.Retried + 1
 	}
-	return graveyard.Task{
+	return deadletter.Task{
 		ID: info.ID, Queue: info.Queue, Type: info.Type,
 		Payload: info.Payload, Headers: info.Headers, MaxRetry: info.MaxRetry,
 		Timeout: info.Timeout, Retention: info.Retention, Deadline: info.Deadline,
-		At: at, Cause: graveyard.CauseFound, Last: last,
+		At: at, Cause: deadletter.CauseFound, Last: last,
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -19,7 +19,7 @@ import (
 // Archived tasks that asynq can't read do not stop the records of the others.
 func TestSweepPassesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newGraves()
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
 	good := b.enqueue(call{N: 1, Cost: 1})
 	if err := b.inspector.ArchiveTask("default", good.ID); err != nil {
 		t.Fatal(err)
@@ -43,26 +43,26 @@ func TestSweepPassesWhatItCannotRead(t *testing.T) {
 	})
 }
 
-// unkept is a Graveyard that can never store a record.
+// unkept is a deadletter.Store that can never store a record.
 type unkept struct {
-	*graves
+	*records
 
-	buried atomic.Int32
+	recorded atomic.Int32
 }
 
-func (u *unkept) Bury(context.Context, []graveyard.Task) error {
-	u.buried.Add(1)
-	return fmt.Errorf("too large: %w", graveyard.ErrNotKept)
+func (u *unkept) Record(context.Context, []deadletter.Task) error {
+	u.recorded.Add(1)
+	return fmt.Errorf("too large: %w", deadletter.ErrNotKept)
 }
 
 // A record that can never be stored is not retried: the task is archived at once.
 func TestRecordsThatCannotBeKept(t *testing.T) {
 	t.Parallel()
-	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), &unkept{graves: newGraves()}
+	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), &unkept{records: newRecords()}
 	b.runDead(g, time.Hour, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
 	info := b.enqueue(call{N: 1, Cost: 1})
 	b.info(info.ID, asynq.TaskStateArchived)
-	if n := g.buried.Load(); n != 1 {
+	if n := g.recorded.Load(); n != 1 {
 		t.Errorf("tried %d times", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -19,7 +19,7 @@ func never(context.Context, *worker.Job[call]) error { return errors.New("it ran
 // A waiting task ends at its StartBy, with a record, and its reservation is released.
 func TestATaskThatWaitsExpires(t *testing.T) {
 	t.Parallel()
-	b, g := setup(t, slow(10)), newGraves()
+	b, g := setup(t, slow(10)), newRecords()
 	w := b.worker(worker.Config{Dead: g})
 	worker.Handle(w, never)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
@@ -46,7 +46,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 		t.Errorf("refused %+v", refusal)
 	}
 	b.info(info.ID, asynq.TaskStateArchived)
-	if dead, ok := g.of(info.ID); !ok || dead.Cause != graveyard.CauseExpired {
+	if dead, ok := g.of(info.ID); !ok || dead.Cause != deadletter.CauseExpired {
 		t.Errorf("the record is %+v", dead)
 	}
 	eventually(t, "the reservation is released", func() bool { return reserved() > before-1 })

@@ -10,9 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -35,7 +35,7 @@ type guard struct {
 	events        []func(Event)
 	trace         tracing
 	dead          dead
-	sweeper       *sweeper // nil without a graveyard
+	sweeper       *sweeper // nil without a store of dead tasks
 	fleet         *fleet
 	follow        *follower  // nil without a limiter
 	beside        background // of deliveries
@@ -152,9 +152,9 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		cause := graveyard.CauseRefused
+		cause := deadletter.CauseRefused
 		if errors.Is(err, tasks.ErrExpired) {
-			cause = graveyard.CauseExpired
+			cause = deadletter.CauseExpired
 		}
 		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
 		d.traceEnd(KindArchived, nil, err)

@@ -100,8 +100,8 @@ func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
 func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
-	log, graves := newLines(), newGraves()
-	w := b.worker(worker.Config{Logger: slog.New(log), Dead: graves})
+	log, records := newLines(), newRecords()
+	w := b.worker(worker.Config{Logger: slog.New(log), Dead: records})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		job.Use(reservations.Unused(job.Charges...))
 		return engine.WaitWorker("this worker has no key", time.Hour)
@@ -117,9 +117,9 @@ func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 	}
-	if err := graves.do(func() {
-		if len(graves.failed) != 0 {
-			t.Errorf("recorded %v", graves.failed)
+	if err := records.do(func() {
+		if len(records.failed) != 0 {
+			t.Errorf("recorded %v", records.failed)
 		}
 	}); err != nil {
 		t.Error(err)

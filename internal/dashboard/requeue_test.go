@@ -11,7 +11,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -30,10 +30,10 @@ func withRecords(t *testing.T) *world {
 	}
 	for i, kind := range []string{"mail", "mail", "job", "mail"} {
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
-		err := w.config.Dead.Bury(t.Context(), []graveyard.Task{{
+		err := w.config.Dead.Record(t.Context(), []deadletter.Task{{
 			ID: fmt.Sprintf("task-%d", i), Queue: "default", Type: kind, Payload: []byte(`{}`), At: at, MaxRetry: 25,
-			Cause: graveyard.CausePermanent,
-			Last:  graveyard.Attempt{Number: 1, At: at, Error: fmt.Sprintf("550 refused %d", i), Worker: "host:1"},
+			Cause: deadletter.CausePermanent,
+			Last:  deadletter.Attempt{Number: 1, At: at, Error: fmt.Sprintf("550 refused %d", i), Worker: "host:1"},
 		}})
 		if err != nil {
 			t.Fatal(err)

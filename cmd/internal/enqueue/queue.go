@@ -154,12 +154,12 @@ func (s *services) heal(ctx context.Context, b batches.Batch) error {
 	list := asynq.NewInspectorFromRedisClient(s.queue).ListArchivedTasks
 	return eachPage(ctx, b.Queue, list, "list the archived tasks of queue "+b.Queue,
 		func(infos []*asynq.TaskInfo) error {
-			return bury(ctx, s.batches, b, infos)
+			return keepDead(ctx, s.batches, b, infos)
 		})
 }
 
-// bury stores the results of the archived tasks that belong to the batch and to its open round.
-func bury(ctx context.Context, store *batches.Store, b batches.Batch, infos []*asynq.TaskInfo) error {
+// keepDead stores the results of the archived tasks that belong to the batch and to its open round.
+func keepDead(ctx context.Context, store *batches.Store, b batches.Batch, infos []*asynq.TaskInfo) error {
 	var results []batches.Result
 	for _, info := range infos {
 		ref, ok := batchref.Parse(info.ID)

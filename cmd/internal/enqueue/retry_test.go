@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 )
 
 // The record of a dead request ends when the request is sent again.
@@ -30,14 +30,14 @@ func TestRetryEndsDeadRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func(line int) graveyard.Task {
-		return graveyard.Task{
+	record := func(line int) deadletter.Task {
+		return deadletter.Task{
 			ID: fmt.Sprintf("%s-%d-0", id, line), Queue: "default", Type: "llm:call",
 			Payload: fmt.Appendf(nil, `{"batch":{"id":%q,"line":%d}}`, id, line),
 			At:      time.Now(),
 		}
 	}
-	if err = dead.Bury(t.Context(), []graveyard.Task{record(2), record(3)}); err != nil {
+	if err = dead.Record(t.Context(), []deadletter.Task{record(2), record(3)}); err != nil {
 		t.Fatal(err)
 	}
 	if c := w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {

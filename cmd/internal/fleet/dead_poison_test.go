@@ -17,7 +17,7 @@ import (
 func TestDeadCommandsPassWhatTheyCannotRead(t *testing.T) {
 	t.Parallel()
 	env, store, _ := deadWorld(t)
-	buried(t, store, deadMail("m-1", 1), deadMail("m-2", 2))
+	recorded(t, store, deadMail("m-1", 1), deadMail("m-2", 2))
 	client, err := mongostore.Connect(t.Context(), env["MONGODB_URI"])
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/graveyard"
 )
 
 // payloadShown is how many bytes of a payload are shown; export has all.
@@ -121,10 +121,10 @@ func deadText(t deadtasks.Task) string {
 		return "is being requeued; `headway dead requeue " + t.ID + "` completes that"
 	case deadtasks.StateDead:
 	}
-	text := map[graveyard.Cause]string{
-		graveyard.CauseRetries: "is dead: its retries are used up", graveyard.CausePermanent: "is dead: its error is permanent",
-		graveyard.CauseRefused: "is dead: it could never start", graveyard.CauseExpired: "is dead: it did not start in time",
-		graveyard.CauseFound: "is dead: it was found in asynq's archive",
+	text := map[deadletter.Cause]string{
+		deadletter.CauseRetries: "is dead: its retries are used up", deadletter.CausePermanent: "is dead: its error is permanent",
+		deadletter.CauseRefused: "is dead: it could never start", deadletter.CauseExpired: "is dead: it did not start in time",
+		deadletter.CauseFound: "is dead: it was found in asynq's archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `headway retry " + t.Batch + " --failed` sends it again"
@@ -148,16 +148,16 @@ func payloadText(t deadtasks.Task) string {
 
 // deadRow is a record as the commands write it.
 type deadRow struct {
-	ID       string          `json:"id"`
-	Queue    string          `json:"queue"`
-	Type     string          `json:"type"`
-	State    deadtasks.State `json:"state"`
-	At       time.Time       `json:"at"`
-	Cause    graveyard.Cause `json:"cause,omitempty"`
-	Error    string          `json:"error"`
-	Batch    string          `json:"batch,omitempty"`
-	Requeues []time.Time     `json:"requeued_at,omitempty"`
-	Attempts []deadAttempt   `json:"attempts"`
+	ID       string           `json:"id"`
+	Queue    string           `json:"queue"`
+	Type     string           `json:"type"`
+	State    deadtasks.State  `json:"state"`
+	At       time.Time        `json:"at"`
+	Cause    deadletter.Cause `json:"cause,omitempty"`
+	Error    string           `json:"error"`
+	Batch    string           `json:"batch,omitempty"`
+	Requeues []time.Time      `json:"requeued_at,omitempty"`
+	Attempts []deadAttempt    `json:"attempts"`
 
 	// The rest is left out of lists.
 	MaxRetry  *int              `json:"max_retry,omitempty"`

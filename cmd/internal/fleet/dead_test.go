@@ -16,7 +16,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
 
@@ -42,24 +42,24 @@ func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, ins
 	return env, store, asynq.NewInspectorFromRedisClient(client)
 }
 
-func buried(t *testing.T, store *deadtasks.Store, dead ...graveyard.Task) {
+func recorded(t *testing.T, store *deadtasks.Store, dead ...deadletter.Task) {
 	t.Helper()
-	if err := store.Bury(t.Context(), dead); err != nil {
+	if err := store.Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func deadMail(id string, n int) graveyard.Task {
+func deadMail(id string, n int) deadletter.Task {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
-	return graveyard.Task{
+	return deadletter.Task{
 		ID: id, Queue: "default", Type: "mail", Payload: fmt.Appendf(nil, `{"n":%d,"text":"<secret-looking>"}`,
 			n), MaxRetry: 22, Timeout: time.Minute,
 		Headers: map[string]string{
 			"headway-version": "1",
 			"headway-charges": `[{"limit":"api","tokens":{"requests":1}}]`,
 		},
-		At: at, Cause: graveyard.CauseRetries,
-		Last: graveyard.Attempt{
+		At: at, Cause: deadletter.CauseRetries,
+		Last: deadletter.Attempt{
 			Number: 3, At: at, Elapsed: 1500 * time.Millisecond,
 			Error: "connection refused\nmore", Worker: "host:42",
 		},
@@ -76,7 +76,7 @@ func TestDeadCommands(t *testing.T) {
 	of.Payload = []byte(`{"batch":{"id":"batch1","line":42}}`)
 	binary := deadMail("binary", 3)
 	binary.Payload, binary.Queue = []byte{0xff, 0}, "other"
-	buried(t, store, deadMail("report-1", 1), of, binary)
+	recorded(t, store, deadMail("report-1", 1), of, binary)
 
 	code, out, errs := command(t, env, "dead", "list")
 	want := `ID           QUEUE    TYPE  STATE                   AT                    ATTEMPTS  ERROR
@@ -155,7 +155,7 @@ func TestDeadDeleteMany(t *testing.T) {
 	env, store, _ := deadWorld(t)
 	request := deadMail("batch1-42-0", 3)
 	request.Payload = []byte(`{"batch":{"id":"batch1","line":42}}`)
-	buried(t, store, deadMail("a", 1), deadMail("b", 2), request, deadMail("c", 4))
+	recorded(t, store, deadMail("a", 1), deadMail("b", 2), request, deadMail("c", 4))
 	for _, tc := range []struct{ args, out string }{
 		{"--batch batch1", "1 task deleted\n"},
 		{"--batch batch1", "0 tasks deleted\n"},
@@ -180,11 +180,11 @@ func TestDeadExport(t *testing.T) {
 	const many = 10_200 // more than asynq keeps
 	env, store, _ := deadWorld(t)
 	for from := 0; from < many; from += 600 {
-		var dead []graveyard.Task
+		var dead []deadletter.Task
 		for n := from; n < from+600; n++ {
 			dead = append(dead, deadMail(fmt.Sprintf("m-%d", n), n))
 		}
-		buried(t, store, dead...)
+		recorded(t, store, dead...)
 	}
 	name := filepath.Join(t.TempDir(), "dead.jsonl")
 	code, out, errs := command(t, env, "dead", "export", "--out", name)

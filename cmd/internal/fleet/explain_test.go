@@ -191,7 +191,7 @@ func TestShownErrorsAreHarmless(t *testing.T) {
 	server.Shutdown()
 	record := deadMail("evil", 1)
 	record.Last.Error, record.Payload = "\x1b[31mhopeless", []byte("\x1b]0;title\a")
-	buried(t, store, record)
+	recorded(t, store, record)
 	for _, args := range [][]string{{"explain", "evil"}, {"dead", "show", "evil"}, {"dead", "list"}} {
 		code, out, errs := command(t, env, args...)
 		if code != cli.ExitOK || strings.ContainsAny(out, "\x1b\a") || !strings.Contains(out, `\x1b[31mhopeless`) {

@@ -215,11 +215,11 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 	if err != nil {
 		return nil, err
 	}
-	graves, err := buckets.Dead(ctx)
+	records, err := buckets.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	recorder := record.New(results, settings.Logger, chat.Request)
-	settings.Dead, settings.Events = graves, []func(worker.Event){recorder.Event} //nolint:contextcheck // hooks have none
+	settings.Dead, settings.Events = records, []func(worker.Event){recorder.Event} //nolint:contextcheck // hooks have none
 	return recorder, nil
 }

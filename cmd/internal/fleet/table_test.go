@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 )
 
 // columnsOf are the headers of a table, of which no line is wider than the terminal.
@@ -83,7 +83,7 @@ func TestDeadTableFitsTheTerminal(t *testing.T) {
 	tasks := []deadtasks.Task{
 		{
 			ID: "0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11", Queue: "default", Type: "llm:call", State: deadtasks.StateDead,
-			At: at, Error: failure, Attempts: make([]graveyard.Attempt, 3),
+			At: at, Error: failure, Attempts: make([]deadletter.Attempt, 3),
 		},
 		{
 			ID: "batch-1", Queue: "bulk", Type: "llm:call", State: deadtasks.StateDead, At: at,

@@ -37,7 +37,7 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 	}
 	id := deadMail(testenv.Forges, 2)
 	id.Queue = testenv.Forges
-	buried(t, store, dead, id)
+	recorded(t, store, dead, id)
 	waitWith(t, env, file, testenv.Forges)
 
 	const esc = testenv.Escapes

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/graveyard"
+	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
@@ -30,52 +30,52 @@ const (
 
 var errContended = errors.New("another writer changed the document each time")
 
-// Bury is for package worker. It takes one round trip, and a few more if documents exist already. A payload of
+// Record is for package worker. It takes one round trip, and a few more if documents exist already. A payload of
 // more than 14 MB after compression is left out: see Task.Missing.
-func (s *Store) Bury(ctx context.Context, dead []graveyard.Task) error {
-	graves := make([]grave, 0, len(dead))
+func (s *Store) Record(ctx context.Context, dead []deadletter.Task) error {
+	entries := make([]entry, 0, len(dead))
 	var faults []error
 	for _, t := range dead {
-		g, err := s.graveOf(t)
+		g, err := s.entryOf(t)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		graves = append(graves, g)
+		entries = append(entries, g)
 	}
 	for range maxRounds {
-		if len(graves) == 0 {
+		if len(entries) == 0 {
 			break
 		}
-		again, err := s.dig(ctx, graves)
+		again, err := s.write(ctx, entries)
 		if err != nil {
 			faults = append(faults, err)
 		}
-		if graves, err = s.settle(ctx, again); err != nil {
+		if entries, err = s.settle(ctx, again); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	if len(graves) > 0 {
-		faults = append(faults, unavailable("bury task "+graves[0].id, errContended))
+	if len(entries) > 0 {
+		faults = append(faults, unavailable("record task "+entries[0].id, errContended))
 	}
 	return errors.Join(faults...)
 }
 
-// grave is one dead task on its way into its document.
-type grave struct {
+// entry is one dead task on its way into its document.
+type entry struct {
 	id     string
 	print  string
 	since  time.Time // a later requeue stays; zero: none does
 	update bson.M
 }
 
-func (s *Store) graveOf(t graveyard.Task) (grave, error) {
+func (s *Store) entryOf(t deadletter.Task) (entry, error) {
 	set, err := contents(t)
 	if err != nil {
-		return grave{}, err
+		return entry{}, err
 	}
-	g := grave{id: key(t.Queue, t.ID), print: set[fieldPrint].(string)}
-	if t.Cause == graveyard.CauseFound {
+	g := entry{id: key(t.Queue, t.ID), print: set[fieldPrint].(string)}
+	if t.Cause == deadletter.CauseFound {
 		g.since = t.At.Add(wholeSecond)
 	}
 	maps.Copy(set, bson.M{
@@ -97,9 +97,9 @@ func (s *Store) graveOf(t graveyard.Task) (grave, error) {
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// open matches the documents that the grave may replace: not the document of another dead task, nor of a task that
+// open matches the documents that the entry may replace: not the document of another dead task, nor of a task that
 // was requeued since.
-func (g grave) open() bson.M {
+func (g entry) open() bson.M {
 	filter := bson.M{"_id": g.id, "$or": bson.A{
 		bson.M{fieldPrint: g.print}, bson.M{fieldState: bson.M{"$nin": bson.A{StateDead, StateRequeueing}}},
 	}}
@@ -109,11 +109,11 @@ func (g grave) open() bson.M {
 	return filter
 }
 
-// dig writes the graves. It returns the graves that met another writer, or a document that they may not replace. A
-// grave that fails does not stop the others.
-func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
-	models := make([]mongo.WriteModel, len(graves))
-	for i, g := range graves {
+// write writes the entries. It returns the entries that met another writer, or a document that they may not replace. An
+// entry that fails does not stop the others.
+func (s *Store) write(ctx context.Context, entries []entry) ([]entry, error) {
+	models := make([]mongo.WriteModel, len(entries))
+	for i, g := range entries {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(g.open()).SetUpdate(g.update).SetUpsert(true)
 	}
 	_, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
@@ -121,46 +121,46 @@ func (s *Store) dig(ctx context.Context, graves []grave) ([]grave, error) {
 		return nil, nil
 	}
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
-	if !ok && mongoerr.TooLarge(err) && len(graves) > 1 { // write each alone, to find the one that is too large
-		var again []grave
+	if !ok && mongoerr.TooLarge(err) && len(entries) > 1 { // write each alone, to find the one that is too large
+		var again []entry
 		var faults []error
-		for _, g := range graves {
-			one, fault := s.dig(ctx, []grave{g})
+		for _, g := range entries {
+			one, fault := s.write(ctx, []entry{g})
 			again, faults = append(again, one...), append(faults, fault)
 		}
 		return again, errors.Join(faults...)
 	}
 	if !ok || bulk.WriteConcernError != nil {
-		return nil, unavailable("bury tasks", err)
+		return nil, unavailable("record tasks", err)
 	}
-	var again []grave
+	var again []entry
 	var faults []error
 	for _, e := range bulk.WriteErrors {
 		if !mongoerr.Conflict(e) {
-			faults = append(faults, unavailable("bury task "+graves[e.Index].id, e))
+			faults = append(faults, unavailable("record task "+entries[e.Index].id, e))
 			continue
 		}
-		again = append(again, graves[e.Index])
+		again = append(again, entries[e.Index])
 	}
 	return again, errors.Join(faults...)
 }
 
-// settle reads the documents that the graves met. It drops graves of tasks that were requeued since. If the document
-// belongs to another task, the grave gets a document of its own.
-func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
-	if len(graves) == 0 {
+// settle reads the documents that the entries met. It drops entries of tasks that were requeued since. If the document
+// belongs to another task, the entry gets a document of its own.
+func (s *Store) settle(ctx context.Context, entries []entry) ([]entry, error) {
+	if len(entries) == 0 {
 		return nil, nil
 	}
-	ids := make(bson.A, len(graves))
-	for i, g := range graves {
+	ids := make(bson.A, len(entries))
+	for i, g := range entries {
 		ids[i] = g.id
 	}
 	found, malformed, err := s.marks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	var again []grave
-	for _, g := range graves {
+	var again []entry
+	for _, g := range entries {
 		m := found[g.id]
 		if malformed[g.id] != nil || !g.since.IsZero() && m.Changed.After(g.since) {
 			continue
@@ -179,7 +179,7 @@ func (s *Store) settle(ctx context.Context, graves []grave) ([]grave, error) {
 func joined(malformed map[string]error) error {
 	faults := make([]error, 0, len(malformed))
 	for _, id := range slices.Sorted(maps.Keys(malformed)) {
-		faults = append(faults, fmt.Errorf("%w: record %q: %w: %w", ErrMalformed, id, graveyard.ErrNotKept, malformed[id]))
+		faults = append(faults, fmt.Errorf("%w: record %q: %w: %w", ErrMalformed, id, deadletter.ErrNotKept, malformed[id]))
 	}
 	return errors.Join(faults...)
 }
@@ -217,7 +217,7 @@ func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, 
 }
 
 // Unknown is for package worker: one round trip.
-func (s *Store) Unknown(ctx context.Context, archived []graveyard.Archived) ([]graveyard.Archived, error) {
+func (s *Store) Unknown(ctx context.Context, archived []deadletter.Archived) ([]deadletter.Archived, error) {
 	ids := make(bson.A, len(archived))
 	for i, a := range archived {
 		ids[i] = key(a.Queue, a.ID)
@@ -226,7 +226,7 @@ func (s *Store) Unknown(ctx context.Context, archived []graveyard.Archived) ([]g
 	if err != nil {
 		return nil, err
 	}
-	var unknown []graveyard.Archived
+	var unknown []deadletter.Archived
 	for _, a := range archived {
 		if malformed[key(a.Queue, a.ID)] == nil && !found[key(a.Queue, a.ID)].knows(a) {
 			unknown = append(unknown, a)
@@ -236,7 +236,7 @@ func (s *Store) Unknown(ctx context.Context, archived []graveyard.Archived) ([]g
 }
 
 // knows returns whether the record contains the end of an archived task.
-func (m marks) knows(a graveyard.Archived) bool {
+func (m marks) knows(a deadletter.Archived) bool {
 	switch m.State {
 	case StateDead, StateRequeueing:
 		return !m.At.Add(archiving).Before(a.At)

@@ -1,5 +1,5 @@
-// Package graveyard is what package worker records of tasks that fail: the contract of deadtasks.Store.
-package graveyard
+// Package deadletter is what package worker records of tasks that fail: the contract of deadtasks.Store.
+package deadletter
 
 import (
 	"context"
@@ -22,11 +22,11 @@ var ErrNotKept = errors.New("the record of a dead task can't be kept")
 type Store interface {
 	// Failed records a failed attempt of a task that is retried. A repeated call for an attempt changes nothing.
 	Failed(ctx context.Context, task Ref, attempt Attempt) error
-	// Bury records tasks that are archived: without an error their records are durable. A repeated call changes
+	// Record records tasks that are archived: without an error their records are durable. A repeated call changes
 	// nothing but the attempts. One that was only found in the archive (CauseFound) does not undo a requeue that came
-	// after its end. After an error, every task that can be recorded is; Bury may be called again, except for tasks
+	// after its end. After an error, every task that can be recorded is; Record may be called again, except for tasks
 	// whose error matches ErrNotKept.
-	Bury(ctx context.Context, dead []Task) error
+	Record(ctx context.Context, dead []Task) error
 	// Recovered says that a task which had failed before went well: its attempts are of no more use. A task that is
 	// not known is no error.
 	Recovered(ctx context.Context, task Ref) error
