@@ -76,7 +76,9 @@ func (g *records) Recovered(_ context.Context, task deadletter.Ref) error {
 	return g.do(func() { g.well[task.ID] = true })
 }
 
-func (g *records) Unknown(_ context.Context, archived []deadletter.Archived) (unknown []deadletter.Archived, err error) {
+func (g *records) Unknown(
+	_ context.Context, archived []deadletter.Archived,
+) (unknown []deadletter.Archived, err error) {
 	err = g.do(func() {
 		for _, a := range archived {
 			if _, ok := g.dead[a.ID]; !ok {
@@ -234,8 +236,8 @@ func TestSweep(t *testing.T) {
 			_, ok := g.of(id)
 			return ok
 		})
-		if d, _ := g.of(id); d.Cause != deadletter.CauseFound || d.Type != "call" || d.Headers[envelope.HeaderCharges] == "" ||
-			d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
+		if d, _ := g.of(id); d.Cause != deadletter.CauseFound || d.Type != "call" ||
+			d.Headers[envelope.HeaderCharges] == "" || d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -357,7 +359,8 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]deadletter.Cause{ours.ID: deadletter.CauseRetries, foreign.ID: deadletter.CauseFound} {
+	causes := map[string]deadletter.Cause{ours.ID: deadletter.CauseRetries, foreign.ID: deadletter.CauseFound}
+	for id, want := range causes {
 		eventually(t, "a record of "+id, func() bool {
 			_, ok := g.of(id)
 			return ok

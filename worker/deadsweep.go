@@ -23,8 +23,8 @@ const (
 	sweepOverlap = time.Minute
 	// sweepPatience bounds one look at a queue.
 	sweepPatience = time.Minute
-	// sweepTogether is how many tasks the store of dead tasks is asked about at once, recordsTogether and recordsBytes how much
-	// it is given.
+	// sweepTogether is how many tasks the store of dead tasks is asked about at once, recordsTogether and recordsBytes
+	// how much it is given.
 	sweepTogether   = 500
 	recordsTogether = 50
 	recordsBytes    = 4_000_000
@@ -32,8 +32,8 @@ const (
 	faultsMost = 100
 )
 
-// sweeper adds tasks to the store of dead tasks that asynq itself archived. In a fleet one worker looks at a queue in each
-// interval: for the others that costs one command, for this one a second.
+// sweeper adds tasks to the store of dead tasks that asynq itself archived. In a fleet one worker looks at a queue in
+// each interval: for the others that costs one command, for this one a second.
 type sweeper struct {
 	client    redis.UniversalClient
 	db        *asynqdb.DB

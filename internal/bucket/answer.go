@@ -5,7 +5,7 @@ import "time"
 // State is the answer of a bucket, in one word.
 type State string
 
-// The states are those of package reservations.
+// The states, which package reservations explains.
 const (
 	StateStarted  State = "started"
 	StateReserved State = "reserved"

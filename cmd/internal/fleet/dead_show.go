@@ -122,9 +122,11 @@ func deadText(t deadtasks.Task) string {
 	case deadtasks.StateDead:
 	}
 	text := map[deadletter.Cause]string{
-		deadletter.CauseRetries: "is dead: its retries are used up", deadletter.CausePermanent: "is dead: its error is permanent",
-		deadletter.CauseRefused: "is dead: it could never start", deadletter.CauseExpired: "is dead: it did not start in time",
-		deadletter.CauseFound: "is dead: it was found in asynq's archive",
+		deadletter.CauseRetries:   "is dead: its retries are used up",
+		deadletter.CausePermanent: "is dead: its error is permanent",
+		deadletter.CauseRefused:   "is dead: it could never start",
+		deadletter.CauseExpired:   "is dead: it did not start in time",
+		deadletter.CauseFound:     "is dead: it was found in asynq's archive",
 	}[t.Cause]
 	if t.Batch != "" {
 		text += "; `headway retry " + t.Batch + " --failed` sends it again"

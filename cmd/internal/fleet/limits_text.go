@@ -80,12 +80,16 @@ func printBucket(s screen, b overview.Bucket) {
 	}
 }
 
-// meterHeads are the columns of a bucket's meters. If they do not fit, levels have no bars, then AHEAD has no time, then
-// there is no AHEAD.
+// meterHeads are the columns of a bucket's meters. If they do not fit, levels have no bars, then AHEAD has no time,
+// then there is no AHEAD.
 func meterHeads() []cli.Column {
 	return []cli.Column{
-		{Head: "METER", Until: 3}, {Head: "RATE", Until: 3}, {Head: "LEVEL", Until: 3}, {Head: "PROMISED", Until: 3},
-		{Head: "AHEAD", Until: 2}, {Head: "WAITING", Until: 3},
+		{Head: "METER", Until: 3},
+		{Head: "RATE", Until: 3},
+		{Head: "LEVEL", Until: 3},
+		{Head: "PROMISED", Until: 3},
+		{Head: "AHEAD", Until: 2},
+		{Head: "WAITING", Until: 3},
 	}
 }
 

@@ -220,6 +220,6 @@ func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Con
 		return nil, err
 	}
 	recorder := record.New(results, settings.Logger, chat.Request)
-	settings.Dead, settings.Events = records, []func(worker.Event){recorder.Event} //nolint:contextcheck // hooks have none
+	settings.Dead, settings.Events = records, []func(worker.Event){recorder.Event}
 	return recorder, nil
 }
