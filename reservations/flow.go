@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 const (
@@ -86,6 +87,6 @@ func (l *Limiter) ValidateNew(c Charge) error {
 	if err != nil || limit.Priority(c.Priority) == c.Priority {
 		return err
 	}
-	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: there are %q",
-		c.Priority, c.Limit, slices.Sorted(maps.Keys(limit.Priorities)))
+	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: %s", c.Priority, c.Limit,
+		nearest.There(c.Priority, slices.Sorted(maps.Keys(limit.Priorities))))
 }

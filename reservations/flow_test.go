@@ -84,7 +84,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		`flow "\u202e" must hold no control characters`:       {Flow: "\u202e"},
 		`flow "a\u2028b" must hold no control characters`:     {Flow: "a\u2028b"},
 		`flow "\xff" must be valid UTF-8`:                     {Flow: "\xff"},
-		`there are ["batch" "bulk" "interactive"]`:            {Priority: "urgent"},
+		`there are "batch", "bulk", "interactive"`:            {Priority: "urgent"},
 		`priority "a b" must be 1 to 64 letters`:              {Priority: "a b"},
 		`priority "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: {Priority: strings.Repeat("x", 10000)},
 	} {

@@ -90,11 +90,11 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		},
 		"limit": {
 			perMinute("opanai", "requests", 5), reservations.ErrUnknownLimit,
-			`"opanai" is not configured; there are ["openai" "steady"]`,
+			`"opanai" is not configured; there are "openai", "steady"`,
 		},
 		"meter": {
 			perMinute("openai", "images", 5), reservations.ErrUnknownMeter,
-			`no meter "images"; there are ["requests" "tokens"]`,
+			`no meter "images"; there are "requests", "tokens"`,
 		},
 		"rate":    {perMinute("openai", "requests", -5), reservations.ErrInvalidLimit, "requests.rate: -5"},
 		"no rate": {perMinute("openai", "requests", 0), reservations.ErrInvalidLimit, "requests.rate: 0"},

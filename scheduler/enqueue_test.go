@@ -37,7 +37,7 @@ func TestEnqueueChecksBeforeItSends(t *testing.T) {
 		want error
 		text string
 	}{
-		{"unknown limit", unknown, reservations.ErrUnknownLimit, `"opnai" is not configured; there are ["openai"]`},
+		{"unknown limit", unknown, reservations.ErrUnknownLimit, `"opnai" is not configured; there is "openai"`},
 		{"too large", large, reservations.ErrChargeTooLarge, "11 tokens are more than can ever be served"},
 		{"unencodable", unencodable{}, tasks.ErrBadPayload, "unencodable"},
 		{"nil", nil, tasks.ErrBadPayload, "no arguments"},

@@ -373,7 +373,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("found %v, %v", found, err)
 		}
 		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) ||
-			!strings.Contains(err.Error(), `there is no y in the queues ["a" "b"]`) {
+			!strings.Contains(err.Error(), `there is no y in the queues a, b;`) {
 			t.Errorf("an unknown task: %v", err)
 		}
 		for _, unknown := range []scheduler.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {
@@ -382,7 +382,7 @@ func TestFind(t *testing.T) {
 			}
 		}
 		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil ||
-			!strings.Contains(err.Error(), `there is no queue "none"; there are ["a" "b"]`) {
+			!strings.Contains(err.Error(), `there is no queue "none"; there are "a", "b"`) {
 			t.Errorf("an unknown queue: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

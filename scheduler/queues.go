@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // Find returns the tasks with this ID, at most one for each queue, in the order of the queues. The error matches
@@ -38,8 +40,8 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 			"or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s in the queues %q; asynq forgets a task once it is done, "+
-			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, queues)
+		return nil, fmt.Errorf("%w: there is no %s in the queues %s; asynq forgets a task once it is done, "+
+			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, strings.Join(queues, ", "))
 	}
 	return found, nil
 }
@@ -54,7 +56,7 @@ func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 		err = fmt.Errorf("%w: there is no queue %q", asynq.ErrTaskNotFound, t.Queue)
 		if queues, failed := s.inspector.Queues(); failed == nil && len(queues) > 0 {
 			slices.Sort(queues)
-			err = fmt.Errorf("%w; there are %q", err, queues)
+			err = fmt.Errorf("%w; %s", err, nearest.There(t.Queue, queues))
 		}
 	}
 	if err != nil {

@@ -2,7 +2,6 @@
 package nearest
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -26,13 +25,20 @@ func Hint(word string, names []string) string {
 	return ""
 }
 
-// There is `there are NAMES`, with a hint where more than one is listed.
+// There is `there are "A", "B"`, with a hint, or `there is "A"`, or `there are none`.
 func There(word string, names []string) string {
-	text := fmt.Sprintf("there are %q", names)
-	if len(names) == 1 {
-		return text
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
 	}
-	return text + Hint(word, names)
+	switch len(names) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "there is " + quoted[0]
+	default:
+		return "there are " + strings.Join(quoted, ", ") + Hint(word, names)
+	}
 }
 
 // distance counts the letters to insert, remove, replace or swap with the next one.

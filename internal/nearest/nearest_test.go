@@ -17,10 +17,10 @@ func TestName(t *testing.T) {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
-	if got := nearest.There("opnai", names[:1]); got != `there are ["openai"]` {
+	if got := nearest.There("opnai", names[:1]); got != `there is "openai"` {
 		t.Error(got)
 	}
-	if got := nearest.There("opnai", names[:2]); got != `there are ["openai" "tenant"]; did you mean "openai"?` {
+	if got := nearest.There("opnai", names[:2]); got != `there are "openai", "tenant"; did you mean "openai"?` {
 		t.Error(got)
 	}
 	if got := nearest.Hint("opnai", names); got != `; did you mean "openai"?` {

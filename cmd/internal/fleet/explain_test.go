@@ -218,7 +218,7 @@ func TestExplainWhatIsNotThere(t *testing.T) {
 		"a queue": {
 			[]string{"b", "--queue", "nosuch"},
 			cli.ExitFailed,
-			`there is no queue "nosuch"; there are ["default"]`,
+			`there is no queue "nosuch"; there is "default"`,
 		},
 		"an empty": {[]string{" "}, cli.ExitUsage, "the ID of the task is empty"},
 	} {

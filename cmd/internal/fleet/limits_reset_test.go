@@ -68,7 +68,7 @@ func TestLimitsReset(t *testing.T) {
 	if in := fleet.expectedIn(t, "api", 3); in > other || in < other-30*time.Second {
 		t.Errorf("the bucket of no key was changed: %v, and before %v", in, other)
 	}
-	b.run(cli.ExitUsage, []string{`"opanai" is not configured; there are ["api" "idle"]`}, "reset", "opanai")
+	b.run(cli.ExitUsage, []string{`"opanai" is not configured; there are "api", "idle"`}, "reset", "opanai")
 	b.run(cli.ExitUsage, []string{`"api#1" is one shard`, `name "api"`}, "reset", "api#1")
 	b.run(cli.ExitUsage, []string{`"api#1" is one shard`, `name "api"`}, "unblock", "api#1")
 }

@@ -46,7 +46,7 @@ func TestMetricsFlags(t *testing.T) {
 		"keys":    {args: []string{"--metrics", "0", "--metrics-keys", "openai=x"}, want: "--metrics-keys"},
 		"unknown": {
 			args: []string{"--metrics", "0", "--metrics-keys", "opnai=50"},
-			want: `there is no limit "opnai"; there are ["openai"]`,
+			want: `there is no limit "opnai"; there is "openai"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

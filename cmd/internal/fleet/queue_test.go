@@ -15,7 +15,7 @@ func TestPauseAndDelete(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"pause", "defautl"}, cli.ExitUsage, `there is no queue "defautl"; there are ["default"]`},
+		{[]string{"pause", "defautl"}, cli.ExitUsage, `there is no queue "defautl"; there is "default"`},
 		{[]string{"pause", "default"}, cli.ExitOK, "queue default is paused"},
 		{[]string{"pause", "default"}, cli.ExitOK, "queue default is paused"},
 		{[]string{"explain", "b", "--config", file}, cli.ExitOK, "resume it with `headway unpause default`"},
