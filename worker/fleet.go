@@ -25,7 +25,7 @@ const (
 	// archived, unless a live worker of the fleet can serve it.
 	unservedAfter = 10 * time.Minute
 	// returnPauseMin and returnPauseMost bound how long such a task waits for its next delivery: as long as it was
-	// returned so far. If a live worker can serve the task, it is returnPauseMin.
+	// returned so far.
 	returnPauseMin, returnPauseMost = time.Second, 30 * time.Second
 	// returnedKept is how much longer Redis stores when the task was returned first.
 	returnedKept = time.Hour
@@ -174,18 +174,16 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	soon, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	returned, err := g.fleet.register.Returned(soon, d.handle().String(), need, unservedAfter+returnedKept)
-	var members []register.Member
-	if err == nil {
+	if err == nil && returned >= unservedAfter {
+		var members []register.Member
 		members, err = g.fleet.members(soon)
-	}
-	pause := min(max(returnPauseMin, returned), returnPauseMost)
-	switch {
-	case slices.ContainsFunc(members, func(m register.Member) bool { return m.Serves(need) }):
-		pause = returnPauseMin // that worker may take it next
-	case err == nil && returned >= unservedAfter:
-		return g.refuse(ctx, d, tasks.Permanent(&unservedError{err: cause}))
+		serves := func(m register.Member) bool { return m.Serves(need) }
+		if err == nil && !slices.ContainsFunc(members, serves) {
+			return g.refuse(ctx, d, tasks.Permanent(&unservedError{err: cause}))
+		}
 	}
 	g.logReturned(ctx, d, need, errors.Join(cause, err))
+	pause := min(max(returnPauseMin, returned), returnPauseMost)
 	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, pause,
 		func(context.Context, waitlist.Task) error {
 			return engine.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)

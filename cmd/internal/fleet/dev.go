@@ -29,9 +29,9 @@ loopback that enforces the limits of headway.yaml, a worker, and the page. It st
 headway.yaml, so no call leaves the machine. When headway.yaml changes, the worker and the provider go by it at once.
 
 In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. A worker of your own may
-serve the same queues: dev returns tasks of other types than chat and HTTP requests, and that worker gets them a second
-later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and records of dead tasks are kept there, and
-the buckets as well.
+serve the same queues: dev returns tasks of other types than chat and HTTP requests, and that worker gets them some
+seconds later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and records of dead tasks are kept
+there, and the buckets as well.
 
 The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
 		Example: `  headway dev
