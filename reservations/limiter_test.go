@@ -135,7 +135,7 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 			`"opanai"`, `"openai"`,
 			`"steady"`,
 		}},
-		{"unknown meter", tokens("images", 1), reservations.ErrUnknownMeter, []string{"images", "openai", `["requests`}},
+		{"unknown meter", tokens("images", 1), reservations.ErrUnknownMeter, []string{"images", "openai", `"requests"`}},
 		{"negative", tokens("requests", -1), reservations.ErrInvalidCharge, []string{"requests", "openai:k", "-1"}},
 		{
 			"too large", tokens("tokens", 1501), reservations.ErrChargeTooLarge,

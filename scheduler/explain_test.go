@@ -373,7 +373,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("found %v, %v", found, err)
 		}
 		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) ||
-			!strings.Contains(err.Error(), `there is no y in the queues a, b;`) {
+			!strings.Contains(err.Error(), `there is no y in the queues "a", "b";`) {
 			t.Errorf("an unknown task: %v", err)
 		}
 		for _, unknown := range []scheduler.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {

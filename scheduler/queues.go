@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hibiken/asynq"
 
@@ -41,7 +40,7 @@ func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w: there is no %s in the queues %s; asynq forgets a task once it is done, "+
-			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, strings.Join(queues, ", "))
+			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, nearest.Quoted(queues))
 	}
 	return found, nil
 }

@@ -27,18 +27,23 @@ func Hint(word string, names []string) string {
 
 // There is `there are "A", "B"`, with a hint, or `there is "A"`, or `there are none`.
 func There(word string, names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = strconv.Quote(name)
-	}
 	switch len(names) {
 	case 0:
 		return "there are none"
 	case 1:
-		return "there is " + quoted[0]
+		return "there is " + Quoted(names)
 	default:
-		return "there are " + strings.Join(quoted, ", ") + Hint(word, names)
+		return "there are " + Quoted(names) + Hint(word, names)
 	}
+}
+
+// Quoted is `"A", "B"`.
+func Quoted(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // distance counts the letters to insert, remove, replace or swap with the next one.

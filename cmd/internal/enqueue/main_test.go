@@ -328,7 +328,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 	file := write(t, "sharing.yaml", sharingConfig)
 	for want, args := range map[string][]string{
 		"has 10000 bytes: must be at most 128": {"--limit", "openai", "--flow", strings.Repeat("x", 10000)},
-		`there are "batch", "interactive"`:    {"--limit", "openai", "--priority", "urgent"},
+		`there are "batch", "interactive"`:     {"--limit", "openai", "--priority", "urgent"},
 		"limit tenants:a has no priorities":    {"--limit", "tenants:a", "--priority", "batch"},
 		"must hold no control characters":      {"--limit", "openai", "--flow", "a\tb"},
 	} {
