@@ -45,7 +45,8 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return l.correct(ctx, limit, c, bucket.Request{Tokens: limit.Rules().WithoutSlots(back)}, faults, id)
+	rules := limit.Rules()
+	return l.correct(ctx, rules, c, bucket.Request{Tokens: rules.WithoutSlots(back)}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -66,12 +67,12 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 	}
 	rules := limit.Rules()
 	r := bucket.Request{Tokens: rules.WithoutSlots(rules.Vector(c.Tokens)), Reserved: held != nil && held.Promised}
-	return l.correct(ctx, limit, c, r, nil, id)
+	return l.correct(ctx, rules, c, r, nil, id)
 }
 
 // correct gives back until the store has answered.
 func (l *Limiter) correct(
-	ctx context.Context, limit Limit, c Charge, r bucket.Request, faults error, id string,
+	ctx context.Context, rules bucket.Limit, c Charge, r bucket.Request, faults error, id string,
 ) (Outcome, error) {
 	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease.ID, c.HoldEnd
 	first := time.Now()
@@ -81,7 +82,7 @@ func (l *Limiter) correct(
 				return Outcome{}, faults
 			}
 		}
-		outcome, err := l.askOne(ctx, limit.Rules(), c.Key, r)
+		outcome, err := l.askOne(ctx, rules, c.Key, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
 		}

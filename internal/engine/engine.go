@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
+	"github.com/headway-go/headway/internal/seldom"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -51,7 +52,7 @@ type Engine struct {
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
 	callers   *callers
-	unfreed   seldom // warnings of reservations that were not given back
+	unfreed   seldom.Warning // warnings of reservations that were not given back
 
 	background sync.WaitGroup
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -63,16 +61,4 @@ func (s *Engine) Drop(ctx context.Context, t waitlist.Task, turn Turn) error {
 		return nil
 	}
 	return s.leave(ctx, t, turn.Charges)
-}
-
-// seldomEvery is how long a warning stands for others like it.
-const seldomEvery = time.Minute
-
-// seldom lets one of many warnings through. Safe for concurrent use.
-type seldom struct{ next atomic.Int64 }
-
-// now says whether it is time for the next one.
-func (s *seldom) now(at time.Time) bool {
-	next := s.next.Load()
-	return at.UnixNano() >= next && s.next.CompareAndSwap(next, at.Add(seldomEvery).UnixNano())
 }

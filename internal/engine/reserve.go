@@ -170,7 +170,7 @@ func (s *Engine) releaseOne(ctx context.Context, c reservations.Charge, r reserv
 	o, err := s.limiter.Release(ctx, c, r)
 	if err != nil {
 		level := slog.LevelDebug
-		if s.unfreed.now(time.Now()) {
+		if s.unfreed.Due(time.Now()) {
 			level = slog.LevelWarn
 		}
 		s.config.Logger.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",

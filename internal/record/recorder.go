@@ -43,8 +43,8 @@ type Recorder struct {
 	states states
 
 	// read returns the request in the payload of a task.
-	read func(taskType string, payload []byte) (Request, bool)
-	told sync.Map // IDs of tasks whose results are written, until Event
+	read    func(taskType string, payload []byte) (Request, bool)
+	written sync.Map // IDs of tasks whose results are written, until Event
 }
 
 // New returns a Recorder that writes to store. Read returns the request in the payload of a task, or false for a task
@@ -118,7 +118,7 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 			return fmt.Errorf("%w; the call had failed: %v", failed,
 				err) //nolint:errorlint // a permanent error inside must not archive the task
 		}
-		r.told.Store(a.ID, true)
+		r.written.Store(a.ID, true)
 	case refused, errors.Is(ctx.Err(), context.Canceled): // the task waits, or the worker stops
 	default:
 		r.note(ctx, q, attempt)

@@ -81,7 +81,7 @@ const lastPatience = 20 * time.Second
 // written. If the write fails, the next enqueueing of the batch writes the result, from the task in the archive.
 func (r *Recorder) Event(e worker.Event) {
 	if e.Ended() {
-		if _, written := r.told.LoadAndDelete(e.Task.ID); !written && e.Kind == worker.KindArchived {
+		if _, done := r.written.LoadAndDelete(e.Task.ID); !done && e.Kind == worker.KindArchived {
 			r.archived(e.Task, e.Payload, codeOf(e.Err), e.Err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -17,13 +16,11 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/seldom"
 )
 
 // flushTimeout bounds how long a command that ends waits for its last spans to be sent.
 const flushTimeout = 5 * time.Second
-
-// warnEvery is how often an error of the exporter is a warning.
-const warnEvery = time.Minute
 
 // errProtocol refuses a protocol that is not built in of OTLP.
 var errProtocol = errors.New("must be http/protobuf, which collectors serve on port 4318")
@@ -65,10 +62,10 @@ func Start(
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(named))
 	otel.SetTracerProvider(provider)
-	var next atomic.Int64 // when an error is a warning again
+	var warning seldom.Warning
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		level, due, now := slog.LevelDebug, next.Load(), time.Now()
-		if now.UnixNano() >= due && next.CompareAndSwap(due, now.Add(warnEvery).UnixNano()) {
+		level := slog.LevelDebug
+		if warning.Due(time.Now()) {
 			level = slog.LevelWarn
 		}
 		log.LogAttrs(ctx, level, "traces are not sent; further errors are logged at debug level for a minute",
