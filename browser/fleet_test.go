@@ -162,21 +162,22 @@ func (f *fleet) enqueue(t *testing.T) {
 		if i == 59 {
 			r.Text = hostile
 		}
-		info, err := f.scheduler.Enqueue(t.Context(), r, scheduler.Reserved())
+		info, err := f.scheduler.Enqueue(t.Context(), r, tasks.Options{Reserved: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.waiting = info.ID
 	}
 	for i := range 5 {
-		info, err := f.scheduler.Enqueue(t.Context(), mail{To: fmt.Sprintf("user%d@example.com", i)}, scheduler.Queue("mail"))
+		to := mail{To: fmt.Sprintf("user%d@example.com", i)}
+		info, err := f.scheduler.Enqueue(t.Context(), to, tasks.Options{Queue: "mail"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.failed = info.ID
 	}
 	for range 3 {
-		if _, err := f.scheduler.Enqueue(t.Context(), mail{To: "later"}, scheduler.Queue("nightly")); err != nil {
+		if _, err := f.scheduler.Enqueue(t.Context(), mail{To: "later"}, tasks.Options{Queue: "nightly"}); err != nil {
 			t.Fatal(err)
 		}
 	}

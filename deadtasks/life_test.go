@@ -83,7 +83,7 @@ func TestLifeAfterDeath(t *testing.T) {
 		}
 		return nil
 	})
-	info, err := w.Scheduler().Enqueue(t.Context(), mail{To: "a"}, scheduler.MaxRetry(1))
+	info, err := w.Scheduler().Enqueue(t.Context(), mail{To: "a"}, tasks.Options{MaxRetry: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestArchivedByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := enqueuer.Enqueue(t.Context(), mail{To: "a"}, scheduler.In(time.Hour), scheduler.MaxRetry(4))
+	info, err := enqueuer.Enqueue(t.Context(), mail{To: "a"}, tasks.Options{At: time.Now().Add(time.Hour), MaxRetry: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

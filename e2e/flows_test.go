@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -95,7 +96,7 @@ func (w *world) sendQuietly(t *testing.T, n int, enqueued map[string]time.Time) 
 		}
 		chat.Flow = fmt.Sprintf("tenant%d", i%tenantsQuiet)
 		enqueued[id] = time.Now()
-		if _, err := s.Enqueue(t.Context(), chat, scheduler.Retention(time.Hour)); err != nil {
+		if _, err := s.Enqueue(t.Context(), chat, tasks.Options{Retention: time.Hour}); err != nil {
 			t.Error(err)
 			return
 		}

@@ -83,7 +83,7 @@ func (w *world) enqueueChats(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 	}
-	if _, err = s.EnqueueMany(t.Context(), chats, scheduler.Retention(time.Hour)); err != nil {
+	if _, err = s.EnqueueMany(t.Context(), chats, tasks.Options{Retention: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 }

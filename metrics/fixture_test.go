@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // call charges the limit "api", which lets nothing start for an hour after ten tokens.
@@ -91,7 +92,7 @@ func registryOf(tb testing.TB) *prometheus.Registry {
 // enqueue gives a task a place in the waitlist of its bucket.
 func (b *bundle) enqueue(tb testing.TB, c call) {
 	tb.Helper()
-	if _, err := b.sched.Enqueue(tb.Context(), c, scheduler.Reserved()); err != nil {
+	if _, err := b.sched.Enqueue(tb.Context(), c, tasks.Options{Reserved: true}); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -104,7 +105,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"evil", "good", "evil", "good"} {
-		if _, err = s.Enqueue(t.Context(), call{Key: key, Cost: 60}, scheduler.Reserved()); err != nil {
+		if _, err = s.Enqueue(t.Context(), call{Key: key, Cost: 60}, tasks.Options{Reserved: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,9 +42,9 @@ func numbered(n int) (args []tasks.Args) {
 	return args
 }
 
-func reserve(t *testing.T, s *scheduler.Scheduler, args []tasks.Args, o ...scheduler.Option) {
+func reserve(t *testing.T, s *scheduler.Scheduler, args []tasks.Args, o ...tasks.Options) {
 	t.Helper()
-	if _, err := s.EnqueueMany(t.Context(), args, append(o, scheduler.Reserved())...); err != nil {
+	if _, err := s.EnqueueMany(t.Context(), args, append(o, tasks.Options{Reserved: true})...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,7 +64,7 @@ func TestRefusedTasksComeBackOnTime(t *testing.T) {
 		}
 		s := newScheduler(t, client, l, exact())
 		for i := range n {
-			if _, err := s.Enqueue(t.Context(), openai(strconv.Itoa(i)), scheduler.MaxRetry(0)); err != nil {
+			if _, err := s.Enqueue(t.Context(), openai(strconv.Itoa(i)), tasks.Options{MaxRetry: tasks.NoRetry}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestAPausedQueueIsPassedOver(t *testing.T) {
 		t.Helper()
 		l := limiter(t, store(), perSecond(20, 1))
 		s := newScheduler(t, client, l, exact())
-		reserve(t, s, numbered(3), scheduler.Queue("paused"))
+		reserve(t, s, numbered(3), tasks.Options{Queue: "paused"})
 		reserve(t, s, numbered(3))
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		if err := inspector.PauseQueue("paused"); err != nil {
@@ -312,8 +312,8 @@ func TestOutageKeepsThePlaceAndNoRetryIsUsed(t *testing.T) {
 	start(t, m.scheduler)
 	m.work(t, client)
 	for i := range 3 {
-		if _, err := m.scheduler.Enqueue(t.Context(), openai("a"), scheduler.MaxRetry(0),
-			scheduler.ID(strconv.Itoa(i))); err != nil {
+		if _, err := m.scheduler.Enqueue(t.Context(), openai("a"),
+			tasks.Options{MaxRetry: tasks.NoRetry, ID: strconv.Itoa(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -364,12 +364,12 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 	server.Kill()
 	o := ask(t, l, requests(1))
 	s.Changed("openai", o) // must not block
-	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50), scheduler.Reserved())
+	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50), tasks.Options{Reserved: true})
 	if err == nil || slices.ContainsFunc(infos, func(i *asynq.TaskInfo) bool { return i != nil }) {
 		t.Errorf("enqueue = %v, want an error and no task", err)
 	}
 	server.Restart(t)
-	info, err := s.Enqueue(t.Context(), openai("c"), scheduler.Reserved())
+	info, err := s.Enqueue(t.Context(), openai("c"), tasks.Options{Reserved: true})
 	if err != nil {
 		t.Fatal(err)
 	}

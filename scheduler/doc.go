@@ -2,8 +2,8 @@
 // a limit refuses, and promotes them when their tokens are there. Waiting uses no handler and no retry.
 //
 //	s, err := scheduler.New(redisClient, limiter, scheduler.Config{})
-//	info, err := s.Enqueue(ctx, Translation{Document: "a letter"}, scheduler.StartBy(tonight))
-//	all, err := s.EnqueueMany(ctx, batch, scheduler.Reserved())
+//	info, err := s.Enqueue(ctx, Translation{Document: "a letter"}, tasks.Options{StartBy: tonight})
+//	all, err := s.EnqueueMany(ctx, batch, tasks.Options{Reserved: true})
 //	why, err := s.Explain(ctx, scheduler.Task{Queue: info.Queue, ID: info.ID})
 //	fmt.Println(why.Summary())
 //

@@ -22,16 +22,23 @@ import (
 // connections before the first answer.
 const sendTogether = 8
 
-// Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless an option gives it
-// a time.
+// Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless its options give it
+// a time. Fields that opts set override the options of the task's type, and later ones earlier ones.
 //
 // Nothing is enqueued if the arguments can't be encoded (tasks.ErrBadPayload), if the charge could never be served
-// (reservations.IsPermanent), or if an option is invalid (ErrInvalidOption). The same holds if the task exists
+// (reservations.IsPermanent), or if an option is invalid (tasks.ErrInvalidOptions). The same holds if the task exists
 // already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). With Reserved, it
 // also holds if the bucket could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the
 // task may or may not be enqueued: give it an ID and enqueue it again.
-func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option) (*asynq.TaskInfo, error) {
-	infos, err := s.EnqueueMany(ctx, []tasks.Args{args}, opts...)
+func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...tasks.Options) (*asynq.TaskInfo, error) {
+	return s.enqueueOne(ctx, args, nil, opts...)
+}
+
+// enqueueOne is Enqueue, also for the task of a tick.
+func (s *Scheduler) enqueueOne(
+	ctx context.Context, args tasks.Args, t *tick, opts ...tasks.Options,
+) (*asynq.TaskInfo, error) {
+	infos, err := s.enqueue(ctx, []tasks.Args{args}, t, opts)
 	if item, ok := errors.AsType[*ItemError](err); ok {
 		err = item.Err
 	}
@@ -48,28 +55,43 @@ func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...Option
 // of Enqueue. Once sending has begun, there is one info for each task, nil for a task that was not enqueued. The
 // error then joins an *ItemError for each refused task. If Redis or a bucket can't be reached, EnqueueMany stops
 // there and leaves out the rest.
-func (s *Scheduler) EnqueueMany(ctx context.Context, args []tasks.Args, opts ...Option) ([]*asynq.TaskInfo, error) {
-	o, err := s.collect(opts, len(args))
+func (s *Scheduler) EnqueueMany(
+	ctx context.Context, args []tasks.Args, opts ...tasks.Options,
+) ([]*asynq.TaskInfo, error) {
+	return s.enqueue(ctx, args, nil, opts)
+}
+
+// enqueue sends the reserved tasks first.
+func (s *Scheduler) enqueue(
+	ctx context.Context, args []tasks.Args, t *tick, opts []tasks.Options,
+) ([]*asynq.TaskInfo, error) {
+	o, err := merged(opts, len(args))
 	if err != nil {
 		return nil, err
 	}
-	parcels, err := s.pack(args, o)
+	parcels, err := s.pack(args, o, t)
 	if err != nil {
 		return nil, err
 	}
 	defer s.trace(ctx, parcels)()
-	if o.reserved {
-		err = s.sendReserved(ctx, parcels)
-	} else {
-		s.refuseLate(ctx, parcels)
-		s.send(ctx, parcels)
-		s.setTimers(ctx, parcels)
+	var reserved, others []*parcel
+	for _, p := range parcels {
+		if p.Options.Reserved {
+			reserved = append(reserved, p)
+		} else {
+			others = append(others, p)
+		}
 	}
-	return report(parcels, o, err)
+	if err = s.sendReserved(ctx, reserved); err == nil {
+		s.refuseLate(ctx, others)
+		s.send(ctx, others)
+		s.setTimers(ctx, others)
+	}
+	return report(parcels, err)
 }
 
 // report returns the infos and the errors of the parcels. Err is what ended the sending beside these errors.
-func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) {
+func report(parcels []*parcel, err error) ([]*asynq.TaskInfo, error) {
 	infos := make([]*asynq.TaskInfo, len(parcels))
 	faults, left := []error{err}, 0
 	for i, p := range parcels {
@@ -77,7 +99,7 @@ func report(parcels []*parcel, o options, err error) ([]*asynq.TaskInfo, error) 
 		switch {
 		case p.err == nil && p.Info == nil:
 			left++
-		case p.err != nil && (!o.skipExisting || !exists(p.err)):
+		case p.err != nil && (!p.Options.SkipExisting || !exists(p.err)):
 			faults = append(faults, &ItemError{Index: i, Err: p.err})
 		}
 	}
@@ -106,12 +128,12 @@ func packed(all []*parcel) []*engine.Parcel {
 }
 
 // pack encodes and checks all tasks.
-func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
+func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*parcel, error) {
 	parcels := make([]*parcel, len(args))
 	var faults []error
 	now := time.Now()
 	for i, a := range args {
-		e, err := envelope.Encode(a, o.Options)
+		e, err := envelope.Encode(a, o)
 		if err == nil {
 			err = errors.Join(s.check(e), checkStartBy(e.Options, now))
 		}
@@ -119,13 +141,16 @@ func (s *Scheduler) pack(args []tasks.Args, o options) ([]*parcel, error) {
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &parcel{tick: o.tick, Parcel: engine.Parcel{Envelope: e, At: timeNet(e.Options.At, now)}}
+		parcels[i] = &parcel{tick: t, Parcel: engine.Parcel{Envelope: e, At: timeNet(e.Options.At, now)}}
 	}
 	return parcels, errors.Join(faults...)
 }
 
-// check returns the first fault of the task's charges.
+// check returns the first fault of what the task reserves or takes.
 func (s *Scheduler) check(e envelope.Envelope) error {
+	if s.limiter == nil && e.Options.Reserved {
+		return fmt.Errorf("%w: %w", tasks.ErrInvalidOptions, invalid("reserved", "needs a scheduler with a limiter"))
+	}
 	if s.limiter == nil {
 		return nil
 	}

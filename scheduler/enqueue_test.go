@@ -47,7 +47,8 @@ func TestEnqueueChecksBeforeItSends(t *testing.T) {
 			t.Errorf("%s: err = %v, want %v with %q", c.name, err, c.want, c.text)
 		}
 	}
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), unknown, openai("b"), large}, scheduler.Reserved())
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), unknown, openai("b"), large},
+		tasks.Options{Reserved: true})
 	if infos != nil || !errors.Is(err, reservations.ErrUnknownLimit) || !errors.Is(err, reservations.ErrChargeTooLarge) {
 		t.Errorf("infos = %v, err = %v", infos, err)
 	}
@@ -68,16 +69,14 @@ func TestAllOptionFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t, mini(t), nil, exact())
 	_, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")},
-		scheduler.Queue(" "), scheduler.ID(""), scheduler.ID("x"), scheduler.MaxRetry(-1), scheduler.Timeout(0),
-		scheduler.Retention(-1),
-		scheduler.Unique(" "), scheduler.In(time.Second), scheduler.At(time.Now()), scheduler.Reserved())
-	if !errors.Is(err, scheduler.ErrInvalidOption) {
-		t.Fatalf("err = %v, want ErrInvalidOption", err)
+		tasks.Options{Queue: " ", ID: "x", MaxRetry: -2, Timeout: -1}, tasks.Options{Retention: -1, Unique: "\t"},
+		tasks.Options{At: time.Now().Add(time.Hour), StartBy: time.Now()})
+	if !errors.Is(err, tasks.ErrInvalidOptions) {
+		t.Fatalf("err = %v, want ErrInvalidOptions", err)
 	}
 	for _, text := range []string{
-		"queue: ", `id: "" must`, `id: "x" can't be that of 2 tasks`, "max_retry: ", "timeout: ", "retention: ", "unique: ",
-		"at: ",
-		"reserved: needs a scheduler with a limiter",
+		"queue: ", `id: "x" can't be that of 2 tasks`, "max_retry: ", "timeout: ", "retention: ", "unique: ",
+		"start_by: ",
 	} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("err = %v, want %q in it", err, text)
@@ -90,8 +89,8 @@ func TestOptionsReachAsynq(t *testing.T) {
 	client := mini(t)
 	s := newScheduler(t, client, nil, exact())
 	at := time.Now().Add(time.Hour)
-	info, err := s.Enqueue(t.Context(), openai("a"), scheduler.Queue("slow"), scheduler.ID("a"), scheduler.MaxRetry(3),
-		scheduler.Timeout(1500*time.Millisecond), scheduler.Retention(time.Minute), scheduler.Unique("one"), scheduler.At(at))
+	info, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Queue: "slow", ID: "a", MaxRetry: 3},
+		tasks.Options{Timeout: 1500 * time.Millisecond, Retention: time.Minute, Unique: "one", At: at})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +109,43 @@ func TestOptionsReachAsynq(t *testing.T) {
 	if n := envelope.MaxRetry(asynq.NewTaskWithHeaders(kept.Type, kept.Payload, kept.Headers), kept.MaxRetry); n != 3 {
 		t.Errorf("our own count = %d, want 3", n)
 	}
-	_, err = s.Enqueue(t.Context(), openai("b"), scheduler.Queue("slow"), scheduler.Unique("one"))
+	_, err = s.Enqueue(t.Context(), openai("b"), tasks.Options{Queue: "slow", Unique: "one"})
 	if d, ok := errors.AsType[*scheduler.DuplicateError](err); !ok || !errors.Is(err, scheduler.ErrDuplicate) ||
 		d.Task.ID != "a" {
 		t.Errorf("err = %v, want a DuplicateError of task a", err)
 	}
-	none, err := s.Enqueue(t.Context(), openai("b"), scheduler.MaxRetry(0), scheduler.In(-time.Hour))
+	none, err := s.Enqueue(t.Context(), openai("b"),
+		tasks.Options{MaxRetry: tasks.NoRetry, At: time.Now().Add(-time.Hour)})
 	if err != nil || none.MaxRetry != envelope.Slack || none.State != asynq.TaskStatePending {
 		t.Errorf("without retries: %+v, %v", none, err)
+	}
+}
+
+// One call sends tasks of a type that is reserved beside others.
+func TestATypeCanBeReserved(t *testing.T) {
+	t.Parallel()
+	l := limiter(t, store(), perSecond(1, 1))
+	s := newScheduler(t, mini(t), l, exact())
+	var args []tasks.Args
+	for i := range 6 {
+		args = append(args, call{Name: "c", Limit: "openai", Requests: 1, Fixed: tasks.Options{Reserved: i%2 == 1}})
+	}
+	infos, err := s.EnqueueMany(t.Context(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, info := range infos {
+		want := asynq.TaskStatePending
+		if i > 1 && i%2 == 1 { // the first reserved task may start at once
+			want = asynq.TaskStateScheduled
+		}
+		if info.State != want {
+			t.Errorf("task %d is %v, want %v", i, info.State, want)
+		}
+	}
+	_, err = newScheduler(t, mini(t), nil, exact()).Enqueue(t.Context(), args[1])
+	if !errors.Is(err, tasks.ErrInvalidOptions) || !strings.Contains(err.Error(), "reserved: needs a scheduler with") {
+		t.Errorf("reserved without a limiter: %v", err)
 	}
 }
 
@@ -141,8 +169,8 @@ func TestEnqueueManyGoesOnAfterConflicts(t *testing.T) {
 	if sent != 40 {
 		t.Errorf("%d tasks were enqueued, want 40", sent)
 	}
-	for _, o := range [][]scheduler.Option{{scheduler.SkipExisting()}, {scheduler.SkipExisting(), scheduler.Reserved()}} {
-		if infos, err = s.EnqueueMany(t.Context(), args, o...); err != nil || len(infos) != 50 || infos[0] != nil {
+	for _, o := range []tasks.Options{{SkipExisting: true}, {SkipExisting: true, Reserved: true}} {
+		if infos, err = s.EnqueueMany(t.Context(), args, o); err != nil || len(infos) != 50 || infos[0] != nil {
 			t.Errorf("a second time: %v, %v", infos, err)
 		}
 	}

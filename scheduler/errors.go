@@ -17,9 +17,7 @@ var (
 	ErrInvalidConfig = errors.New("scheduler: invalid config")
 	// ErrStopped is matched by the Wait of a direct caller whose Scheduler was stopped.
 	ErrStopped = engine.ErrStopped
-	// ErrInvalidOption is matched if an option of Enqueue or EnqueueMany has an invalid value, or contradicts another.
-	ErrInvalidOption = errors.New("scheduler: invalid option")
-	// ErrDuplicate is matched if a task with the key of Unique waits or runs already: a *DuplicateError.
+	// ErrDuplicate is matched if a task with the key of tasks.Options.Unique waits or runs already: a *DuplicateError.
 	ErrDuplicate = errors.New("scheduler: duplicate")
 )
 

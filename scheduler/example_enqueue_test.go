@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Translation is a task: its fields are the payload.
@@ -57,21 +58,21 @@ func Example_enqueue() {
 		panic(err)
 	}
 
-	now, err := producer.Enqueue(ctx, Translation{Document: "a letter", Words: 400}, scheduler.MaxRetry(3))
+	now, err := producer.Enqueue(ctx, Translation{Document: "a letter", Words: 400}, tasks.Options{MaxRetry: 3})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("now:", now.State, "in queue", now.Queue)
 
-	later, err := producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.In(time.Hour),
-		scheduler.ID("novel"), scheduler.Queue("night"))
+	later, err := producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000},
+		tasks.Options{At: time.Now().Add(time.Hour), ID: "novel", Queue: "night"})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("in an hour:", later.State, "in queue", later.Queue)
 
-	_, err = producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000}, scheduler.ID("novel"),
-		scheduler.Queue("night"))
+	_, err = producer.Enqueue(ctx, Translation{Document: "a novel", Words: 60_000},
+		tasks.Options{ID: "novel", Queue: "night"})
 	fmt.Println("twice:", errors.Is(err, asynq.ErrTaskIDConflict))
 
 	_, err = producer.Enqueue(ctx, Translation{Document: "an encyclopedia", Words: 40_000_000})

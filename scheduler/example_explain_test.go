@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 func ExampleScheduler_Explain() {
@@ -37,8 +38,7 @@ func ExampleScheduler_Explain() {
 		panic(err)
 	}
 	for _, id := range []string{"letter", "novel", "poem"} {
-		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, scheduler.ID(id),
-			scheduler.Reserved()); err != nil {
+		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, tasks.Options{ID: id, Reserved: true}); err != nil {
 			panic(err)
 		}
 	}

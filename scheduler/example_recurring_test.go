@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Digest is a task of a type of your own.
@@ -33,7 +34,7 @@ func ExampleRecurring() {
 		{Name: "nightly", Spec: "0 3 * * *", Zone: "Europe/Berlin", Args: Digest{Of: "the day"}},
 		{
 			Name: "ping", Spec: "@every 5m", StartWithin: time.Minute, Args: Digest{Of: "now"},
-			Options: []scheduler.Option{scheduler.Unique("ping"), scheduler.Queue("fast")}, // never two at once
+			Options: tasks.Options{Unique: "ping", Queue: "fast"}, // never two at once
 		},
 		{Name: "wrong", Spec: "61 * * * *", Args: Digest{}},
 	}})
@@ -57,11 +58,11 @@ func ExampleUnique() {
 		panic(err)
 	}
 	for range 2 {
-		_, err = s.Enqueue(ctx, Digest{Of: "May"}, scheduler.Unique("May"), scheduler.ID("first"),
-			scheduler.In(10*time.Minute))
+		_, err = s.Enqueue(ctx, Digest{Of: "May"},
+			tasks.Options{Unique: "May", ID: "first", At: time.Now().Add(10 * time.Minute)})
 		fmt.Println(err)
 	}
-	_, err = s.Enqueue(ctx, Digest{Of: "June"}, scheduler.StartBy(time.Unix(0, 0)))
+	_, err = s.Enqueue(ctx, Digest{Of: "June"}, tasks.Options{StartBy: time.Unix(0, 0)})
 	fmt.Println(err != nil)
 	// Output:
 	// <nil>

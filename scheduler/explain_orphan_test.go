@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // A task of a killed worker does not run. asynq puts it back when a worker of its queue can do so.
@@ -20,7 +21,7 @@ func TestExplainWhatWasLeftBehind(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
-		if _, err := s.Enqueue(t.Context(), openai("left"), scheduler.ID("left")); err != nil {
+		if _, err := s.Enqueue(t.Context(), openai("left"), tasks.Options{ID: "left"}); err != nil {
 			t.Fatal(err)
 		}
 		explain := func(lease time.Duration, reason scheduler.Reason, want string) {
@@ -57,7 +58,7 @@ func TestExplainAQueueThatOthersDoNotServe(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
-		if _, err := s.Enqueue(t.Context(), openai("foo"), scheduler.ID("foo"), scheduler.Queue("foo")); err != nil {
+		if _, err := s.Enqueue(t.Context(), openai("foo"), tasks.Options{ID: "foo", Queue: "foo"}); err != nil {
 			t.Fatal(err)
 		}
 		serveQueue(t, client, "other")

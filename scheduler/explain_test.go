@@ -25,7 +25,7 @@ import (
 type story struct {
 	// deliver is the handler; nil leaves the task undelivered.
 	deliver func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error
-	options []scheduler.Option
+	options tasks.Options
 
 	state    string
 	reason   scheduler.Reason
@@ -119,20 +119,20 @@ func stories() map[string]story {
 		},
 		"completed": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error { return nil },
-			options: []scheduler.Option{scheduler.Retention(time.Hour)},
+			options: tasks.Options{Retention: time.Hour},
 			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `was done at \S+Z\.`,
 		},
 		"scheduled": {
-			options: []scheduler.Option{scheduler.In(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled,
+			options: tasks.Options{At: time.Now().Add(time.Hour)}, state: "scheduled", reason: scheduler.ReasonScheduled,
 			sentence: `is scheduled for \S+Z, in \S+s\.`,
 		},
 		"reserved": {
-			options: []scheduler.Option{scheduler.Reserved()}, state: "scheduled", reason: scheduler.ReasonLimit, waits: true,
+			options: tasks.Options{Reserved: true}, state: "scheduled", reason: scheduler.ReasonLimit, waits: true,
 			reserved: true,
 			sentence: `waits for limit reserved: it is ` + start + `;.*`,
 		},
 		"unserved": {
-			options: []scheduler.Option{scheduler.Queue("other")}, state: "pending", reason: scheduler.ReasonUnserved,
+			options: tasks.Options{Queue: "other"}, state: "pending", reason: scheduler.ReasonUnserved,
 			sentence: `is ready, but no worker takes from queue other: start one\.`,
 		},
 	}
@@ -164,8 +164,8 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 				t.Fatal(err)
 			}
 		}
-		options := append([]scheduler.Option{scheduler.ID(name), scheduler.MaxRetry(4)}, s.options...)
-		if _, err := w.Enqueue(t.Context(), call{Name: name, Limit: name, Requests: 50}, options...); err != nil {
+		if _, err := w.Enqueue(t.Context(), call{Name: name, Limit: name, Requests: 50},
+			tasks.Options{ID: name, MaxRetry: 4}, s.options); err != nil {
 			t.Fatal(err)
 		}
 		if s.deliver != nil {
@@ -274,7 +274,7 @@ func TestExplainWhatRuns(t *testing.T) {
 		t.Cleanup(server.Shutdown)
 		t.Cleanup(func() { close(end) })
 		for _, id := range []string{"a", "b", "c"} {
-			if _, err := s.Enqueue(t.Context(), openai(id), scheduler.ID(id)); err != nil {
+			if _, err := s.Enqueue(t.Context(), openai(id), tasks.Options{ID: id}); err != nil {
 				t.Fatal(err)
 			}
 			if id == "a" {
@@ -364,7 +364,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("no queues: %v", err)
 		}
 		for _, queue := range []string{"b", "a"} {
-			if _, err := s.Enqueue(t.Context(), openai("x"), scheduler.ID("x"), scheduler.Queue(queue)); err != nil {
+			if _, err := s.Enqueue(t.Context(), openai("x"), tasks.Options{ID: "x", Queue: queue}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -402,7 +402,7 @@ func TestExplainPositions(t *testing.T) {
 		for i := range 5 {
 			args = append(args, call{Name: "c", Limit: "openai", Requests: 1, Fixed: tasks.Options{ID: strconv.Itoa(i)}})
 		}
-		if _, err := s.EnqueueMany(t.Context(), args, scheduler.Reserved()); err != nil {
+		if _, err := s.EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 5 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/internal/asynqdb"
@@ -43,9 +42,9 @@ type Recurring struct {
 	StartWithin time.Duration
 	// Args are the arguments of each task. The ID of the task is "NAME@" and the time of the tick, in UTC.
 	Args tasks.Args
-	// Options apply to each task, but ID, At, In and StartBy are not allowed. With Unique, a tick is skipped while
-	// the task of an earlier one waits or runs.
-	Options []Option
+	// Options apply to each task, but ID, At and StartBy are not allowed. With Unique, a tick is skipped while the task
+	// of an earlier one waits or runs.
+	Options tasks.Options
 }
 
 var recurringName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
@@ -81,16 +80,14 @@ func (r Recurring) recurrence() (*recurrence, error) {
 	if r.StartWithin < 0 {
 		faults = append(faults, invalid("start_within", "%v must not be negative", r.StartWithin))
 	}
-	var o options
-	for _, opt := range r.Options {
-		if fault := opt(&o); fault != nil {
-			faults = append(faults, fault)
-		}
-	}
-	if o.ID != "" || o.timed || !o.StartBy.IsZero() {
+	o := r.Options
+	if o.ID != "" || !o.At.IsZero() || !o.StartBy.IsZero() {
 		faults = append(faults, invalid("options", "can't have an ID or a time: the tick gives them"))
 	}
-	packed, err := envelope.Encode(r.Args, o.Options)
+	if fault := envelope.Validate(o); fault != nil {
+		faults, o = append(faults, fault), tasks.Options{}
+	}
+	packed, err := envelope.Encode(r.Args, o)
 	if err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
 	}
@@ -144,16 +141,14 @@ type tick struct {
 	series string
 }
 
-// forTick gives a task the tick, which it has no ID but by.
-func forTick(r *recurrence, at time.Time) Option {
-	return func(o *options) error {
-		o.ID = r.Name + "@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
-		o.tick = &tick{Tick: asynqdb.Tick{MS: at.UnixMilli(), Schedule: r.schedule.text}, series: r.Name}
-		if r.StartWithin > 0 {
-			o.StartBy = at.Add(r.StartWithin)
-		}
-		return nil
+// optionsAt are the options of the task of a tick. The tick gives it its ID.
+func (r *recurrence) optionsAt(at time.Time) tasks.Options {
+	o := r.Options
+	o.ID = r.Name + "@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
+	if r.StartWithin > 0 {
+		o.StartBy = at.Add(r.StartWithin)
 	}
+	return o
 }
 
 // recur enqueues the ticks of all schedules until ctx ends.
@@ -230,21 +225,21 @@ func (s *Scheduler) tickOne(ctx context.Context, r *recurrence) (rest time.Durat
 
 // enqueueTick enqueues the task of one tick. A tick that is too late, or whose task can never be enqueued, is skipped.
 func (s *Scheduler) enqueueTick(ctx context.Context, r *recurrence, at, now time.Time) error {
-	skip := asynqdb.Tick{MS: at.UnixMilli(), Schedule: r.schedule.text}
+	this := asynqdb.Tick{MS: at.UnixMilli(), Schedule: r.schedule.text}
 	if r.StartWithin > 0 && !now.Before(at.Add(r.StartWithin)) {
-		return s.queues.SkipTick(ctx, r.queue, r.Name, skip)
+		return s.queues.SkipTick(ctx, r.queue, r.Name, this)
 	}
-	_, err := s.Enqueue(ctx, r.Args, append(slices.Clone(r.Options), forTick(r, at))...)
+	_, err := s.enqueueOne(ctx, r.Args, &tick{Tick: this, series: r.Name}, r.optionsAt(at))
 	switch {
 	case err == nil:
 		s.config.Logger.DebugContext(ctx, "recurring task enqueued", slog.String("name", r.Name), slog.Time("tick", at))
 		return nil
 	case exists(err): // another process was first, or with Unique an earlier task is under way
 		return nil
-	case errors.Is(err, tasks.ErrExpired), errors.Is(err, ErrInvalidOption), reservations.IsPermanent(err):
+	case errors.Is(err, tasks.ErrExpired), errors.Is(err, tasks.ErrInvalidOptions), reservations.IsPermanent(err):
 		s.config.Logger.ErrorContext(ctx, "tick of a recurring task skipped",
 			slog.String("name", r.Name), slog.Time("tick", at), slog.Any("error", err))
-		return s.queues.SkipTick(ctx, r.queue, r.Name, skip)
+		return s.queues.SkipTick(ctx, r.queue, r.Name, this)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func TestReservedInTwoBuckets(t *testing.T) {
 	tenant.Name = "tenant"
 	s := newScheduler(t, mini(t), limiter(t, store(), tenant, perSecond(0.1, 1)), exact())
 	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")},
-		scheduler.Reserved())
+		tasks.Options{Reserved: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -30,7 +29,7 @@ func TestReservedTasksAreExpectedInOrder(t *testing.T) {
 		args = append(args, c)
 	}
 	before := time.Now()
-	infos, err := s.EnqueueMany(t.Context(), args, scheduler.Reserved(), scheduler.Queue("batch"))
+	infos, err := s.EnqueueMany(t.Context(), args, tasks.Options{Reserved: true, Queue: "batch"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,16 +67,16 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, store(), perSecond(1, 1))
 	s := newScheduler(t, mini(t), l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a")); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		_, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a"))
+		_, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"})
 		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			t.Fatalf("err = %v, want ErrTaskIDConflict", err)
 		}
 	}
-	skipped, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a"), scheduler.SkipExisting())
+	skipped, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a", SkipExisting: true})
 	if err != nil || skipped != nil {
 		t.Fatalf("info = %v, %v, want none and no error", skipped, err)
 	}
@@ -94,7 +93,7 @@ func TestReservedIfTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
 	s := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")}, scheduler.Reserved())
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")}, tasks.Options{Reserved: true})
 	if !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), "2 of 2 tasks were not sent") {
 		t.Errorf("err = %v", err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -151,7 +150,7 @@ func TestSortKeepsPlaces(t *testing.T) {
 		c.Fixed.ID = fmt.Sprintf("r%04d", i)
 		args = append(args, c)
 	}
-	if _, err := s.EnqueueMany(t.Context(), args, scheduler.Reserved()); err != nil {
+	if _, err := s.EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
 		t.Fatal(err)
 	}
 	inspector := asynq.NewInspectorFromRedisClient(client)

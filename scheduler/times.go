@@ -40,7 +40,7 @@ func checkStartBy(o tasks.Options, now time.Time) error {
 	if o.StartBy.IsZero() || o.StartBy.After(now) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalidOption,
+	return fmt.Errorf("%w: %w", tasks.ErrInvalidOptions,
 		invalid("start_by", "%s must be in the future: it is %s", envelope.ClockText(o.StartBy), envelope.ClockText(now)))
 }
 

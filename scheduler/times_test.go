@@ -22,14 +22,11 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	client := mini(t)
 	s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
 	now := time.Now()
-	for want, options := range map[string][]scheduler.Option{
-		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {scheduler.StartBy(now.Add(-time.Minute))},
-		"must not be the zero time":                               {scheduler.StartBy(time.Time{})},
-		"must not be before the earliest start of the task": {
-			scheduler.StartBy(now.Add(time.Minute)), scheduler.In(time.Hour),
-		},
+	for want, options := range map[string]tasks.Options{
+		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {StartBy: now.Add(-time.Minute)},
+		"must not be before the earliest start of the task":       {StartBy: now.Add(time.Minute), At: time.Now().Add(time.Hour)},
 	} {
-		_, err := s.Enqueue(t.Context(), openai("a"), options...)
+		_, err := s.Enqueue(t.Context(), openai("a"), options)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
@@ -49,8 +46,9 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	s := newScheduler(t, mini(t), l, exact())
 	reserve(t, s, numbered(30))
 	ahead := plan(t, l)
-	for _, options := range [][]scheduler.Option{{}, {scheduler.Reserved()}} {
-		_, err := s.Enqueue(t.Context(), openai("a"), append(options, scheduler.StartBy(time.Now().Add(20*time.Second)))...)
+	for _, reserved := range []bool{false, true} {
+		_, err := s.Enqueue(t.Context(), openai("a"),
+			tasks.Options{StartBy: time.Now().Add(20 * time.Second), Reserved: reserved})
 		late, ok := errors.AsType[*scheduler.TooLateError](err)
 		if !ok || !errors.Is(err, tasks.ErrExpired) || late.Bucket != "openai" || !late.Expected.After(late.StartBy) {
 			t.Errorf("err = %v, want a TooLateError", err)
@@ -59,7 +57,8 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 		for range 20 {
 			some = append(some, openai("a"))
 		}
-		infos, err := s.EnqueueMany(t.Context(), some, append(options, scheduler.StartBy(time.Now().Add(45*time.Second)))...)
+		infos, err := s.EnqueueMany(t.Context(), some,
+			tasks.Options{StartBy: time.Now().Add(45 * time.Second), Reserved: reserved})
 		n := 0
 		for _, info := range infos {
 			if info != nil {
@@ -73,7 +72,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 			t.Errorf("%v tokens are promised ahead, %v before", plan(t, l), ahead)
 		}
 	}
-	if _, err := s.Enqueue(t.Context(), openai("b"), scheduler.StartBy(time.Now().Add(time.Hour))); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{StartBy: time.Now().Add(time.Hour)}); err != nil {
 		t.Errorf("in time: %v", err)
 	}
 }
@@ -102,12 +101,12 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	t.Parallel()
 	client, l := mini(t), limiter(t, store(), perSecond(1, 1))
 	s := newScheduler(t, client, l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("a"), scheduler.Reserved(), scheduler.ID("a")); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	before := plan(t, l)
-	info, err := s.Enqueue(t.Context(), openai("b"), scheduler.Reserved(),
-		scheduler.StartBy(time.Now().Add(1500*time.Millisecond)))
+	info, err := s.Enqueue(t.Context(), openai("b"),
+		tasks.Options{Reserved: true, StartBy: time.Now().Add(1500 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestWithdrawGivesBack(t *testing.T) {
 			c.Fixed.ID = c.Name
 			many[i] = c
 		}
-		if _, err := s.EnqueueMany(t.Context(), many, scheduler.Reserved()); err != nil {
+		if _, err := s.EnqueueMany(t.Context(), many, tasks.Options{Reserved: true}); err != nil {
 			t.Fatal(err)
 		}
 		before := plan(t, l)
@@ -72,7 +72,7 @@ func TestWithdrawWarnsOnce(t *testing.T) {
 		many[i] = c
 	}
 	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many,
-		scheduler.Reserved()); err != nil {
+		tasks.Options{Reserved: true}); err != nil {
 		t.Fatal(err)
 	}
 	other := perSecond(1, 1)

@@ -13,13 +13,13 @@ const (
 	NoRetry = -1
 )
 
-// Options are the options of a task. The zero value of each field is its default.
+// Options are the options of a task: those of its type (Optioner), overridden by the fields that the call of Enqueue
+// sets. The zero value of each field is its default.
 type Options struct {
-	// Queue is the name of the queue: at most 200 bytes of UTF-8 without control characters. Defaults to
-	// QueueDefault.
+	// Queue is the name of the queue: at most 200 bytes of UTF-8 without control characters. Defaults to QueueDefault.
 	Queue string
 	// ID identifies the task. While asynq stores a task with this ID, a second one is refused with
-	// asynq.ErrTaskIDConflict. Defaults to a random ID.
+	// asynq.ErrTaskIDConflict. Of several tasks each must have its own ID, from its type. Defaults to a random ID.
 	ID string
 	// MaxRetry is how often the task is retried after a failure. Waiting is not a failure. Defaults to
 	// MaxRetryDefault; NoRetry means no retry.
@@ -28,12 +28,29 @@ type Options struct {
 	Timeout time.Duration
 	// Retention is how long a finished task stays readable. Defaults to zero. Whole seconds, rounded up.
 	Retention time.Duration
-	// Unique is a key. While a task of this type, queue and key waits or runs, another one is refused. At most
-	// 500 bytes. Only a scheduler.Scheduler checks it. Defaults to no key.
+	// Unique is a key of at most 500 bytes. While a task of this type, queue and key waits or runs, another one is
+	// refused with a *scheduler.DuplicateError. A task that ended, also one in the archive, refuses none. Of several
+	// tasks each must have its own key, from its type. Defaults to no key.
+	//
+	// Not promised: a task that asynq's own tools or `headway dead requeue` run again after its end may meet a newer
+	// one with its key. So may a task that more than 20 workers died with.
 	Unique string
-	// At is the earliest start of the task, to the millisecond. Zero, and a time in the past, mean now.
+	// At is the earliest start of the task, to the millisecond, by the clock of this machine. Where no dispatcher runs,
+	// the task starts up to two seconds later; where the clock of the worker differs, by at most a quarter of a second
+	// more. Zero, and a time in the past, mean now. A reserved task takes its place in the waitlist now, and starts
+	// before tasks that are enqueued later.
 	At time.Time
 	// StartBy is the latest start of the task, to the millisecond. A task that does not start by then ends as expired
-	// (ErrExpired), and so does a retry. It must not be before At. Defaults to no such time.
+	// (ErrExpired), and so does a retry: it goes to the archive and to the dead tasks, and its reservation is released.
+	// A task whose waitlist is so long that it is expected to start later is not enqueued: a *scheduler.TooLateError.
+	// StartBy must be in the future, and not before At. Defaults to no such time.
 	StartBy time.Time
+	// Reserved reserves tokens now, and the task joins its waitlist at once: it is delivered once, when its turn comes.
+	// Of several charges, the task waits for the first one that has no room; the others are asked at the delivery. A
+	// task without a charge is enqueued as usual. It needs a Scheduler with a limiter, and a started worker or
+	// scheduler in the fleet.
+	Reserved bool
+	// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, scheduler.ErrDuplicate) as success, with
+	// a nil info. So a whole batch can be sent again.
+	SkipExisting bool
 }

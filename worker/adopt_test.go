@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -125,7 +126,7 @@ func TestAdoptedServerTakesTasksOfHeadway(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
-	info := b.enqueue(call{Cost: 7}, scheduler.MaxRetry(0))
+	info := b.enqueue(call{Cost: 7}, tasks.Options{MaxRetry: tasks.NoRetry})
 	if f := receive(t, b.finishes); f.Kind != worker.KindArchived || f.Charges[0].Tokens["tokens"] != 7 {
 		t.Errorf("finish %+v", f)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -131,8 +130,7 @@ func TestTheDeadHaveARecordBeforeAsynqArchivesThem(t *testing.T) {
 		early <- info.State
 	}
 	b.runDead(g, time.Hour, func(context.Context, *worker.Job[call]) error { return errUpstream })
-	info := b.enqueue(call{N: 7, Cost: 1}, scheduler.MaxRetry(2), scheduler.Timeout(time.Minute),
-		scheduler.Retention(time.Hour))
+	info := b.enqueue(call{N: 7, Cost: 1}, tasks.Options{MaxRetry: 2, Timeout: time.Minute, Retention: time.Hour})
 	b.hurry(info.ID)
 	receive(t, b.finishes)
 	receive(t, b.finishes)
@@ -182,7 +180,7 @@ func TestWhyTasksDie(t *testing.T) {
 		"no limit":     {call{N: 4, Cost: 1, Limit: "none"}, deadletter.CauseRefused, "none"},
 		"unknown type": {free{}, deadletter.CauseRefused, "no handler"},
 	} {
-		info := b.enqueue(tc.args, scheduler.MaxRetry(0))
+		info := b.enqueue(tc.args, tasks.Options{MaxRetry: tasks.NoRetry})
 		if tc.cause == deadletter.CauseRefused {
 			receive(t, b.deferrals)
 			server.FastForward(worker.UnservedAfter)
@@ -242,7 +240,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	found(before.ID)
-	later := b.enqueue(call{N: 2, Cost: 1}, scheduler.In(time.Hour))
+	later := b.enqueue(call{N: 2, Cost: 1}, tasks.Options{At: time.Now().Add(time.Hour)})
 	if err := b.inspector.ArchiveTask("default", later.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +286,7 @@ func TestDeadWhileTheStoreIsAway(t *testing.T) {
 		return tasks.Permanent(errUpstream)
 	})
 	patient := b.enqueue(call{N: 1, Cost: 1})
-	hasty := b.enqueue(call{N: 2, Cost: 1}, scheduler.Timeout(2*time.Second)) // asynq must get an answer in time
+	hasty := b.enqueue(call{N: 2, Cost: 1}, tasks.Options{Timeout: 2 * time.Second}) // asynq must get an answer in time
 	b.info(hasty.ID, asynq.TaskStateArchived)
 	if info := b.info(patient.ID, asynq.TaskStateActive); info.State != asynq.TaskStateActive {
 		t.Errorf("%+v", info)
@@ -353,7 +351,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 			t.Error(stopped)
 		}
 	})
-	ours := b.enqueue(call{Cost: 1}, scheduler.Queue("mine"), scheduler.MaxRetry(0))
+	ours := b.enqueue(call{Cost: 1}, tasks.Options{Queue: "mine", MaxRetry: tasks.NoRetry})
 	foreign, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("foreign", nil), asynq.Queue("mine"),
 		asynq.MaxRetry(0))
 	if err != nil {

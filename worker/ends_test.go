@@ -17,7 +17,6 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -88,11 +87,7 @@ func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
 				proxy.Cut()
 				return c.result
 			})
-			var options []scheduler.Option
-			if c.retain > 0 {
-				options = append(options, scheduler.Retention(c.retain))
-			}
-			info := b.enqueue(call{Cost: 10}, options...)
+			info := b.enqueue(call{Cost: 10}, tasks.Options{Retention: c.retain})
 			receive(t, b.finishes)
 			t.Log("away:", receive(t, ends.failed))
 			proxy.Restore()

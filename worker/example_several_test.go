@@ -12,7 +12,7 @@ import (
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -72,7 +72,8 @@ func Example_severalLimits() {
 	})
 	ctx := context.Background()
 	for _, topic := range []string{"rivers", "lakes"} {
-		if _, err = w.Scheduler().Enqueue(ctx, Draft{Customer: "acme", Topic: topic}, scheduler.MaxRetry(0)); err != nil {
+		if _, err = w.Scheduler().Enqueue(ctx, Draft{Customer: "acme", Topic: topic},
+			tasks.Options{MaxRetry: tasks.NoRetry}); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -33,7 +32,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 	}
 	before := reserved()
 	by := time.Now().Add(1500 * time.Millisecond)
-	info := b.enqueue(call{Cost: 5}, scheduler.StartBy(by))
+	info := b.enqueue(call{Cost: 5}, tasks.Options{StartBy: by})
 	receive(t, b.deferrals)
 	if got := reserved(); got > before-4 {
 		t.Errorf("nothing is reserved: %v, %v before", got, before)
@@ -57,7 +56,7 @@ func TestATaskThatComesTooLateExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	by := time.Now().Add(200 * time.Millisecond)
-	limited, info := b.enqueue(call{Cost: 1}, scheduler.StartBy(by)), b.enqueue(free{}, scheduler.StartBy(by))
+	limited, info := b.enqueue(call{Cost: 1}, tasks.Options{StartBy: by}), b.enqueue(free{}, tasks.Options{StartBy: by})
 	<-time.After(time.Until(by) + time.Millisecond)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, never)
@@ -80,7 +79,7 @@ func TestARetryExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	b.run(func(context.Context, *worker.Job[call]) error { return errors.New("failed") })
-	info := b.enqueue(call{Cost: 1}, scheduler.StartBy(time.Now().Add(4*time.Second)))
+	info := b.enqueue(call{Cost: 1}, tasks.Options{StartBy: time.Now().Add(4 * time.Second)})
 	receive(t, b.finishes)
 	if r := receive(t, b.refusals); r.Task.ID != info.ID || !errors.Is(r.Err, tasks.ErrExpired) || r.Task.Attempt < 2 {
 		t.Errorf("refused %+v", r)
@@ -96,22 +95,22 @@ func TestTasksStartToTheMillisecond(t *testing.T) {
 	worker.Handle(w, func(context.Context, *worker.Job[call]) error { starts <- time.Now(); return nil })
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { starts <- time.Now(); return nil })
 	b.start(w)
-	for name, enqueue := range map[string]func(o ...scheduler.Option) error{
-		"unlimited": func(o ...scheduler.Option) error {
-			_, err := w.Scheduler().Enqueue(t.Context(), free{}, o...)
+	for name, enqueue := range map[string]func(o tasks.Options) error{
+		"unlimited": func(o tasks.Options) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), free{}, o)
 			return err
 		},
-		"limited": func(o ...scheduler.Option) error {
-			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o...)
+		"limited": func(o tasks.Options) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o)
 			return err
 		},
-		"reserved": func(o ...scheduler.Option) error {
-			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, append(o, scheduler.Reserved())...)
+		"reserved": func(o tasks.Options) error {
+			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o, tasks.Options{Reserved: true})
 			return err
 		},
 	} {
 		at := time.Now().Truncate(time.Second).Add(1123 * time.Millisecond)
-		if err := enqueue(scheduler.At(at)); err != nil {
+		if err := enqueue(tasks.Options{At: at}); err != nil {
 			t.Fatal(err)
 		}
 		started := receive(t, starts)

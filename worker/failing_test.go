@@ -13,7 +13,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -25,7 +24,7 @@ func TestFailingTaskHasExactlyItsRetries(t *testing.T) {
 	b := setup(t, slow(100))
 	b.store.refuse = 1
 	b.run(func(context.Context, *worker.Job[call]) error { return errUpstream })
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(2))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 2})
 	for attempt := 1; attempt <= 3; attempt++ {
 		f := receive(t, b.finishes)
 		want := worker.KindFailed
@@ -72,7 +71,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 1})
 	f := receive(t, b.finishes)
 	var p *worker.PanicError
 	if f.Kind != worker.KindFailed || !errors.Is(f.Err, worker.ErrPanic) || !errors.Is(f.Err, errUpstream) ||
@@ -106,7 +105,7 @@ func TestHandlerThatIgnoresItsTimeout(t *testing.T) {
 		job.Use(reservations.Tokens{"tokens": 3})
 		return nil
 	})
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(timeout))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: timeout})
 	f := receive(t, b.finishes)
 	var late *worker.TimeoutError
 	if f.Kind != worker.KindArchived || !errors.As(f.Err, &late) || !errors.Is(f.Err, context.DeadlineExceeded) ||
@@ -130,7 +129,7 @@ func TestHandlerThatHeedsItsTimeout(t *testing.T) {
 		<-ctx.Done()
 		return errors.Join(errUpstream, ctx.Err())
 	})
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second)) // 0.2 s to return
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: 8 * time.Second}) // 0.2 s to return
 	if f := receive(t, b.finishes); f.Kind != worker.KindArchived || !errors.Is(f.Err, errUpstream) {
 		t.Errorf("finish %+v: the handler's own error counts", f)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -34,7 +34,7 @@ func TestPanicsInEventsChangeNothing(t *testing.T) {
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	done := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	done := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	refused := b.send(asynq.NewTask("call", []byte(`{"n":`)))
 	b.gone(done.ID)
 	receive(t, b.finishes) // by the hook behind the one that panicked
@@ -57,7 +57,7 @@ func TestErrorTextsThatAreNotUTF8(t *testing.T) {
 	b := setup(t, slow(100))
 	broken := errors.New("cut in a rune: \xe2\x82")
 	b.run(func(context.Context, *worker.Job[call]) error { return broken })
-	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(1))
+	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: 1})
 	if f := receive(t, b.finishes); !errors.Is(f.Err, broken) {
 		t.Errorf("finish %+v", f)
 	}
@@ -80,7 +80,7 @@ func TestPanicWhileDecodingIsAFailure(t *testing.T) {
 	w := b.worker(worker.Config{})
 	worker.Handle(w, func(context.Context, *worker.Job[picky]) error { return nil })
 	b.start(w)
-	info := b.enqueue(picky{}, scheduler.MaxRetry(0))
+	info := b.enqueue(picky{}, tasks.Options{MaxRetry: tasks.NoRetry})
 	if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != "handler panicked: what is this" {
 		t.Errorf("asynq shows %q", archived.LastErr)
 	}

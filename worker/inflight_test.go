@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -43,7 +43,7 @@ func TestCallsInFlight(t *testing.T) {
 		return <-ends
 	})
 	for range tasks {
-		b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0))
+		b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	}
 	for i := range tasks {
 		if running := min(most, tasks-i); i == 0 {
@@ -83,7 +83,7 @@ func TestLostLease(t *testing.T) {
 			return nil
 		}
 	})
-	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0))
+	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	receive(t, runs)
 	if err := b.limiter.Reset(t.Context(), "api", ""); err != nil {
 		t.Fatal(err)

@@ -172,7 +172,7 @@ func (b *bundle) run(handler func(context.Context, *worker.Job[call]) error) {
 	b.start(w)
 }
 
-func (b *bundle) enqueue(args tasks.Args, options ...scheduler.Option) *asynq.TaskInfo {
+func (b *bundle) enqueue(args tasks.Args, options ...tasks.Options) *asynq.TaskInfo {
 	b.t.Helper()
 	info, err := b.scheduler.Enqueue(b.t.Context(), args, options...)
 	if err != nil {

@@ -73,11 +73,11 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 		})
 		b.start(w)
 	}
-	first := b.enqueue(call{N: 0, Cost: 10}, scheduler.MaxRetry(0), scheduler.Retention(time.Minute))
+	first := b.enqueue(call{N: 0, Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Retention: time.Minute})
 	want := []string{first.ID}
 	receive(t, b.starts)
 	for i := 1; i < n; i++ {
-		info := b.enqueue(call{N: i, Cost: 10}, scheduler.MaxRetry(0))
+		info := b.enqueue(call{N: i, Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 		if d := receive(t, b.deferrals); d.Task.ID != info.ID {
 			t.Fatalf("deferred %+v", d)
 		}
@@ -135,7 +135,7 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 	w := b.worker(worker.Config{MaxRefusals: 2})
 	worker.Handle(w, refusing(100, 20*time.Millisecond))
 	b.start(w)
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 1})
 	results := func() (got []worker.Kind) {
 		for range 3 {
 			got = append(got, receive(t, b.finishes).Kind)
@@ -174,7 +174,7 @@ func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	w := b.worker(worker.Config{MaxRefusals: 2})
 	worker.Handle(w, refusing(5, 60*time.Millisecond))
 	b.start(w)
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(1))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 1})
 	const refused, failed = worker.KindRefused, worker.KindFailed
 	for _, want := range []worker.Kind{refused, refused, failed, refused, refused} {
 		f := receive(t, b.finishes)
@@ -255,7 +255,7 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 		}
 	})
 	b.start(w)
-	info := b.enqueue(free{}, scheduler.MaxRetry(0))
+	info := b.enqueue(free{}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
 	if !errors.Is(d.Err, scheduler.ErrDeferred) || !errors.Is(d.Err, errUpstream) ||
 		(time.Until(d.Until)-time.Hour).Abs() > time.Minute {
@@ -289,7 +289,7 @@ func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 			return nil
 		}
 	})
-	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !errors.Is(d.Err, errUpstream) ||
 		!d.Outcome.At.IsZero() {
 		t.Errorf("deferral %+v", d)

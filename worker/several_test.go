@@ -17,7 +17,6 @@ import (
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -71,7 +70,7 @@ func TestTheProviderRefuses(t *testing.T) {
 	if s := receive(t, b.starts); len(s.Charges) != 2 || s.Waited || !s.Outcome.Started() {
 		t.Errorf("start %+v", s)
 	}
-	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
+	b.enqueue(both{Tenant: "a", Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
 	if d.Charge.Limit != "api" || d.Outcome.State != reservations.StateReserved ||
 		!strings.Contains(d.Err.Error(), "waiting for limit api") {
@@ -132,7 +131,7 @@ func TestOutageInTheMiddle(t *testing.T) {
 	w := b.worker(worker.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	worker.Handle(w, okBoth)
 	b.start(w)
-	b.enqueue(both{Tenant: "a", Cost: 10}, scheduler.MaxRetry(0))
+	b.enqueue(both{Tenant: "a", Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	for range 2 {
 		if d := receive(t, b.deferrals); d.Charge.Limit != "api" || !errors.Is(d.Err, reservations.ErrUnavailable) {
 			t.Errorf("deferral %+v", d)
@@ -197,7 +196,7 @@ func TestReservedWithTwoLimits(t *testing.T) {
 	for range 3 {
 		args = append(args, both{Tenant: "a", Cost: 10})
 	}
-	if _, err := w.Scheduler().EnqueueMany(t.Context(), args, scheduler.Reserved()); err != nil {
+	if _, err := w.Scheduler().EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -217,7 +216,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	b := setup(t, tenantOf(slow(10)), slow(100))
 	w := b.runBoth(okBoth)
 	args := []tasks.Args{both{Tenant: "a", Cost: 10}, both{Tenant: "a", Cost: 10}, both{Tenant: "b", Cost: 10}}
-	infos, err := w.Scheduler().EnqueueMany(t.Context(), args, scheduler.Reserved())
+	infos, err := w.Scheduler().EnqueueMany(t.Context(), args, tasks.Options{Reserved: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	// If a later bucket can't be asked, the reservations in earlier ones are released.
 	b.store.set(func(s *faultStore) { s.gone = "api" })
 	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10},
-		scheduler.Reserved()); !errors.Is(err, reservations.ErrUnavailable) {
+		tasks.Options{Reserved: true}); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("enqueue: %v", err)
 	}
 	bucket, _, _ = b.store.Load(t.Context(), "tenant", "c")
@@ -285,7 +284,7 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 		}
 	})
 	b.start(w)
-	b.enqueue(both{Tenant: "a", Cost: 20}, scheduler.MaxRetry(0))
+	b.enqueue(both{Tenant: "a", Cost: 20}, tasks.Options{MaxRetry: tasks.NoRetry})
 	if e := receive(t, b.blocks); e.Charge.Limit != "api" || e.Err != nil {
 		t.Errorf("block %+v", e)
 	}

@@ -32,11 +32,7 @@ func TestShardedLimit(t *testing.T) {
 	}
 	const n = 60
 	for i := range n {
-		var options []scheduler.Option
-		if i%2 == 0 {
-			options = append(options, scheduler.Reserved())
-		}
-		b.enqueue(call{N: i, Cost: 2}, options...)
+		b.enqueue(call{N: i, Cost: 2}, tasks.Options{Reserved: i%2 == 0})
 	}
 	shards := map[int]int{}
 	for range n {

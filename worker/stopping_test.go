@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -65,7 +66,7 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	receive(t, b.starts)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -124,7 +125,7 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	info := b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	eventually(t, "the task has begun", func() bool { return b.store.begins() == 1 })
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)

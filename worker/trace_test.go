@@ -77,10 +77,10 @@ func TestTraceOfATaskThatWaits(t *testing.T) {
 		job.Use(reservations.Tokens{"tokens": 7})
 		return nil
 	})
-	b.enqueue(call{N: 1, Cost: 10}, scheduler.ID("first"))
+	b.enqueue(call{N: 1, Cost: 10}, tasks.Options{ID: "first"})
 	b.start(w)
 	receive(t, inside)
-	b.enqueue(call{N: 2, Cost: 10}, scheduler.ID("second"))
+	b.enqueue(call{N: 2, Cost: 10}, tasks.Options{ID: "second"})
 	handler := receive(t, inside)
 	b.gone("second")
 
@@ -204,9 +204,9 @@ func TestOneLineForEachTask(t *testing.T) {
 		return map[bool]error{true: tasks.Permanent(errors.New("no good"))}[job.Args.N == 2]
 	})
 	b.start(w)
-	b.enqueue(call{N: 1, Cost: 10}, scheduler.ID("good"))
+	b.enqueue(call{N: 1, Cost: 10}, tasks.Options{ID: "good"})
 	b.gone("good")
-	b.enqueue(call{N: 2, Cost: 10}, scheduler.ID("bad"))
+	b.enqueue(call{N: 2, Cost: 10}, tasks.Options{ID: "bad"})
 	b.info("bad", asynq.TaskStateArchived)
 	for id, want := range map[string]string{"good": "INFO", "bad": "ERROR"} {
 		found := lines.of(t, id)
@@ -254,7 +254,7 @@ func TestTraceOfHostileErrors(t *testing.T) {
 		job.Use(reservations.Tokens{"tok\xff": 7})
 		return errors.New("\xff" + strings.Repeat("x", 1<<20))
 	})
-	b.enqueue(call{N: 1, Cost: 1}, scheduler.ID("first"), scheduler.MaxRetry(0))
+	b.enqueue(call{N: 1, Cost: 1}, tasks.Options{ID: "first", MaxRetry: tasks.NoRetry})
 	b.start(w)
 	ended := spansNamed(spansOf(t, spans, 2), "process default")
 	if len(ended) != 1 {

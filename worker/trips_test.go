@@ -110,12 +110,12 @@ func TestRoundTripsOfATask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                     string
-		options                  []scheduler.Option
+		options                  tasks.Options
 		redis, store, deliveries float64
 	}{
 		{name: "limited when delivered", redis: 5, store: 1.3, deliveries: 1.4},
 		{
-			name: "reserved at enqueue", options: []scheduler.Option{scheduler.Reserved()}, redis: 4.5, store: 1.1,
+			name: "reserved at enqueue", options: tasks.Options{Reserved: true}, redis: 4.5, store: 1.1,
 			deliveries: 1,
 		},
 	} {
@@ -152,7 +152,7 @@ func TestRoundTripsOfATask(t *testing.T) {
 				many[i] = call{N: i, Cost: 1}
 			}
 			began := time.Now()
-			if _, err := s.EnqueueMany(t.Context(), many, c.options...); err != nil {
+			if _, err := s.EnqueueMany(t.Context(), many, c.options); err != nil {
 				t.Fatal(err)
 			}
 			for range n {

@@ -14,7 +14,6 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -47,7 +46,7 @@ func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
 		{call{Limit: "else", Cost: 1}, reservations.ErrUnknownLimit},
 		{otherMeter{}, reservations.ErrUnknownMeter},
 	} {
-		lacking[b.enqueue(test.args, scheduler.MaxRetry(0)).ID] = test.want
+		lacking[b.enqueue(test.args, tasks.Options{MaxRetry: tasks.NoRetry}).ID] = test.want
 	}
 	for range lacking {
 		receive(t, b.deferrals)
@@ -100,7 +99,7 @@ func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 	b.start(w)
 	const n = 3
 	for range n {
-		id := b.enqueue(call{Cost: 2}, scheduler.MaxRetry(0)).ID
+		id := b.enqueue(call{Cost: 2}, tasks.Options{MaxRetry: tasks.NoRetry}).ID
 		if f := receive(t, b.finishes); f.Task.ID != id || f.Kind != worker.KindAborted {
 			t.Errorf("%+v", f)
 		}

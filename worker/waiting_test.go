@@ -26,7 +26,7 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 		jobs <- *job
 		return nil
 	})
-	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(3), scheduler.Retention(time.Minute))
+	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: 3, Retention: time.Minute})
 	job := receive(t, jobs)
 	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" ||
 		job.Charges[0].Limit != "api" {
@@ -48,7 +48,7 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	b := setup(t, slow(100))
 	b.store.refuse = 2
 	b.run(ok)
-	info := b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0))
+	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
 	if !errors.Is(d.Err, scheduler.ErrDeferred) || d.Outcome.State != reservations.StateWaiting || d.Until.IsZero() {
 		t.Errorf("deferral %+v", d)
@@ -66,7 +66,7 @@ func TestAdmittedTooLongAgo(t *testing.T) {
 	b := setup(t, slow(100))
 	b.late()
 	before := b.store.begins()
-	b.enqueue(call{Cost: 10}, scheduler.MaxRetry(0))
+	b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || len(b.deferrals) != 0 {
 		t.Errorf("finish %+v, sent back %d times", f, len(b.deferrals))
 	}
@@ -103,7 +103,7 @@ func TestStoreDownStartsNothingLimited(t *testing.T) {
 	b.start(w)
 	const n = 8
 	for i := range n {
-		b.enqueue(call{N: i, Cost: 1}, scheduler.MaxRetry(0))
+		b.enqueue(call{N: i, Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	}
 	for range n {
 		if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) {
@@ -128,7 +128,7 @@ func TestSlowStoreUsesNoRetry(t *testing.T) {
 	blocked := make(chan struct{})
 	b.store.blocked = blocked
 	b.run(ok)
-	b.enqueue(call{Cost: 1}, scheduler.MaxRetry(0), scheduler.Timeout(8*time.Second))
+	b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: 8 * time.Second})
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !d.Outcome.At.IsZero() {
 		t.Errorf("deferral %+v", d)
 	}

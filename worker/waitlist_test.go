@@ -11,7 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -23,7 +23,7 @@ func (b *bundle) backlog(n int) []string {
 	receive(b.t, b.finishes)
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = b.enqueue(call{N: i, Cost: 10}, scheduler.MaxRetry(0)).ID
+		ids[i] = b.enqueue(call{N: i, Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry}).ID
 		if d := receive(b.t, b.deferrals); d.Task.ID != ids[i] {
 			b.t.Fatalf("deferral %+v", d)
 		}

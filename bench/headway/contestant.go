@@ -15,7 +15,7 @@ import (
 // contestant is Headway.
 type contestant struct {
 	name, about string
-	options     []scheduler.Option
+	options     tasks.Options
 }
 
 // All returns the two ways to use Headway.
@@ -23,8 +23,8 @@ func All() []contest.Contestant {
 	return []contest.Contestant{
 		contestant{name: "headway", about: "Headway; the worker that takes a task reserves its tokens."},
 		contestant{
-			name: "headway-reserved", about: "Headway; tokens are reserved when the task is enqueued (scheduler.Reserved).",
-			options: []scheduler.Option{scheduler.Reserved()},
+			name: "headway-reserved", about: "Headway; tokens are reserved when the task is enqueued (tasks.Options.Reserved).",
+			options: tasks.Options{Reserved: true},
 		},
 	}
 }
@@ -54,7 +54,7 @@ func (c contestant) Producer(ctx context.Context, env contest.Env, probe *contes
 type producer struct {
 	connections *connections
 	way         *scheduler.Scheduler
-	options     []scheduler.Option
+	options     tasks.Options
 }
 
 // Enqueue implements contest.Producer.
@@ -63,7 +63,7 @@ func (p *producer) Enqueue(ctx context.Context, list []contest.Task) error {
 	for i, t := range list {
 		args[i] = Task(t)
 	}
-	if _, err := p.way.EnqueueMany(ctx, args, p.options...); err != nil {
+	if _, err := p.way.EnqueueMany(ctx, args, p.options); err != nil {
 		return fmt.Errorf("headway: enqueue %d tasks: %w", len(list), err)
 	}
 	return nil

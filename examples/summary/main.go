@@ -117,11 +117,11 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 	if _, err = s.Enqueue(ctx, task); err != nil { // now
 		return err
 	}
-	if _, err = s.Enqueue(ctx, task, scheduler.In(8*time.Hour)); err != nil { // later; see scheduler.At
+	if _, err = s.Enqueue(ctx, task, tasks.Options{At: time.Now().Add(8 * time.Hour)}); err != nil { // later
 		return err
 	}
 	// tokens reserved now: delivered exactly when it may start
-	if _, err = s.Enqueue(ctx, task, scheduler.Reserved()); err != nil {
+	if _, err = s.Enqueue(ctx, task, tasks.Options{Reserved: true}); err != nil {
 		return err
 	}
 	_, err = s.EnqueueMany(ctx, []tasks.Args{task, task}) // many, in order

@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
@@ -87,7 +88,7 @@ func TestWithoutAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = way.Enqueue(t.Context(), task, scheduler.MaxRetry(0), scheduler.ID("a")); err != nil {
+	if _, err = way.Enqueue(t.Context(), task, tasks.Options{MaxRetry: tasks.NoRetry, ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	first := runOne(t, queue, limiter, nil)

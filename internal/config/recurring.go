@@ -43,9 +43,8 @@ func (r recurringFile) spec() string {
 func (r recurringFile) recurring(
 	name string, limits []reservations.Limit, http HTTP,
 ) (scheduler.Recurring, error) {
-	made := scheduler.Recurring{Name: name, Spec: r.spec(), Zone: r.Zone, StartWithin: r.StartWithin}
-	if r.Queue != "" {
-		made.Options = append(made.Options, scheduler.Queue(r.Queue))
+	made := scheduler.Recurring{
+		Name: name, Spec: r.spec(), Zone: r.Zone, StartWithin: r.StartWithin, Options: tasks.Options{Queue: r.Queue},
 	}
 	var faults []error
 	if (r.Every == 0) == (strings.TrimSpace(r.Cron) == "") {

@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // A page of another site may link to a page, and may not embed one. As an image, a frame or a request in the background
@@ -96,7 +97,7 @@ func TestSuggestedCommandsAreQuoted(t *testing.T) {
 	if _, err := w.config.Reader.Limiter.Block(ctx, charge, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.scheduler.Enqueue(ctx, keyed{key}, scheduler.Reserved(), scheduler.ID("$(reboot)")); err != nil {
+	if _, err := w.scheduler.Enqueue(ctx, keyed{key}, tasks.Options{Reserved: true, ID: "$(reboot)"}); err != nil {
 		t.Fatal(err)
 	}
 	h := w.handler(t)
@@ -146,7 +147,8 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 	}
 	for i := range 3 {
 		for _, key := range []string{"evil", "good"} {
-			if _, err = s.Enqueue(t.Context(), keyed{key}, scheduler.Reserved(), scheduler.ID(key+strconv.Itoa(i))); err != nil {
+			if _, err = s.Enqueue(t.Context(), keyed{key},
+				tasks.Options{Reserved: true, ID: key + strconv.Itoa(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}

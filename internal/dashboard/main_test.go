@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +69,7 @@ func (w *world) enqueue(t *testing.T, jobs ...job) string {
 	t.Helper()
 	id := ""
 	for _, j := range jobs {
-		info, err := w.scheduler.Enqueue(t.Context(), j, scheduler.Reserved())
+		info, err := w.scheduler.Enqueue(t.Context(), j, tasks.Options{Reserved: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,8 @@ func Merge(o, over tasks.Options) tasks.Options {
 		Unique:    cmp.Or(over.Unique, o.Unique),
 		At:        cmp.Or(over.At, o.At),
 		StartBy:   cmp.Or(over.StartBy, o.StartBy),
+
+		Reserved: over.Reserved || o.Reserved, SkipExisting: over.SkipExisting || o.SkipExisting,
 	}
 }
 
@@ -90,8 +92,8 @@ func Validate(o tasks.Options) error {
 	return errors.Join(faults...)
 }
 
-// Asynq returns the options for asynq's client: MaxRetry plus Slack, and all other set fields but At, StartBy and
-// Unique.
+// Asynq returns the options for asynq's client: MaxRetry plus Slack, and the other fields that asynq
+// knows.
 func Asynq(o tasks.Options) []asynq.Option {
 	options := []asynq.Option{asynq.MaxRetry(Retries(o) + Slack), asynq.Queue(cmp.Or(o.Queue, tasks.QueueDefault))}
 	if o.ID != "" {

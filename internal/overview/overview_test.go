@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // job charges a minute's worth of the limit "api".
@@ -42,7 +43,7 @@ func world(t *testing.T) (overview.Reader, redis.UniversalClient) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", "", "", "acme", "acme"} {
-		if _, err := s.Enqueue(t.Context(), job{Key: key}, scheduler.Reserved()); err != nil {
+		if _, err := s.Enqueue(t.Context(), job{Key: key}, tasks.Options{Reserved: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,14 +78,12 @@ error names its task.`,
 		if err != nil {
 			return err
 		}
-		var more []scheduler.Option
 		if c.Flags().Changed("unique") {
 			if strings.TrimSpace(unique) == "" || len(unique) > envelope.UniqueLongest {
 				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", envelope.UniqueLongest)}
 			}
-			more = append(more, scheduler.Unique(unique))
 		}
-		return enqueueOne(c, env, &t, request, asJSON, more...)
+		return enqueueOne(c, env, &t, request, asJSON, unique)
 	}
 	return c
 }
@@ -112,12 +110,13 @@ func requestOf(args []string, body, model string, maxTokens int) (json.RawMessag
 }
 
 func enqueueOne(
-	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, more ...scheduler.Option,
+	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, unique string,
 ) error {
 	options, err := t.options(c.Context(), env)
 	if err != nil {
 		return err
 	}
+	options.Unique = unique
 	asked, err := llm.EndpointChat.Estimate(request)
 	if err != nil {
 		return &cli.UsageError{Err: err}
@@ -135,7 +134,7 @@ func enqueueOne(
 		return err
 	}
 	defer s.close(c.Context())
-	info, err := s.scheduler.Enqueue(c.Context(), task.args, append(options, more...)...)
+	info, err := s.scheduler.Enqueue(c.Context(), task.args, options)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -110,6 +109,7 @@ func (t *target) retry(
 	if err != nil {
 		return 0, err
 	}
+	options.SkipExisting = true
 	_, from, err := t.load("")
 	if err != nil {
 		return 0, err
@@ -140,7 +140,7 @@ func (t *target) retry(
 				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}
 		}
-		if _, err := s.scheduler.EnqueueMany(ctx, args, append(options, scheduler.SkipExisting())...); err != nil {
+		if _, err := s.scheduler.EnqueueMany(ctx, args, options); err != nil {
 			return err
 		}
 		return dead.SentAgain(ctx, b.Queue, before)

@@ -10,7 +10,6 @@ import (
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -29,7 +28,7 @@ type sender struct {
 	s       *services
 	batch   batches.Batch
 	known   bool // the batch was sent before, at least a part of it
-	options []scheduler.Option
+	options tasks.Options
 	result  *result
 	bar     *cli.Progress
 
@@ -40,7 +39,7 @@ type sender struct {
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
 func (j *batchJob) send(
-	ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options []scheduler.Option,
+	ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options tasks.Options,
 	r *result,
 ) error {
 	if existed {
@@ -48,10 +47,11 @@ func (j *batchJob) send(
 			return err
 		}
 	}
+	options.SkipExisting = true
 	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
 	defer bar.Close()
 	out := &sender{
-		s: s, batch: b, known: existed, options: append(options, scheduler.SkipExisting()), result: r,
+		s: s, batch: b, known: existed, options: options, result: r,
 		bar: bar,
 	}
 	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
@@ -97,7 +97,7 @@ func (o *sender) flush(ctx context.Context) error {
 			args = append(args, o.gathered[i].of(o.batch.ID, line, done.Round(line)))
 		}
 	}
-	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options...)
+	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options)
 	late, err := o.expire(ctx, args, err)
 	for _, info := range infos {
 		if info != nil {

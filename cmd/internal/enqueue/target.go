@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -82,49 +81,48 @@ func (t *target) checkKeep() error {
 	return nil
 }
 
-// options are the target as options of the scheduler.
-func (t *target) options(ctx context.Context, env cli.Environment) ([]scheduler.Option, error) {
-	usage := func(format string, args ...any) error { return &cli.UsageError{Err: fmt.Errorf(format, args...)} }
+// options are the options of each task.
+func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Options, error) {
+	usage := func(format string, args ...any) (tasks.Options, error) {
+		return tasks.Options{}, &cli.UsageError{Err: fmt.Errorf(format, args...)}
+	}
 	if strings.TrimSpace(t.queue) == "" {
-		return nil, usage("--queue must not be blank")
+		return usage("--queue must not be blank")
 	}
 	if t.in != 0 && t.at != "" {
-		return nil, usage("--in and --at exclude each other")
+		return usage("--in and --at exclude each other")
 	}
 	if t.in < 0 || t.retries < 0 || t.keep < 0 {
-		return nil, usage("--in, --retries and --keep must not be negative")
+		return usage("--in, --retries and --keep must not be negative")
 	}
-	options := []scheduler.Option{scheduler.Queue(t.queue), scheduler.MaxRetry(t.retries)}
-	if t.keep > 0 {
-		options = append(options, scheduler.Retention(t.keep))
+	o := tasks.Options{Queue: t.queue, MaxRetry: t.retries, Retention: t.keep, Reserved: t.reserve}
+	if t.retries == 0 {
+		o.MaxRetry = tasks.NoRetry
 	}
 	if t.in > 0 {
-		options = append(options, scheduler.In(t.in))
+		o.At = time.Now().Add(t.in)
 	}
 	if t.at != "" {
 		at, err := time.Parse(time.RFC3339, t.at)
 		if err != nil {
-			return nil, usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
+			return usage("--at: %q must look like 2026-12-24T18:00:00Z", t.at)
 		}
 		if past := time.Since(at); past > 0 {
 			if err := cli.Confirm(ctx, env, "--at %s was %s ago: the requests run at once", t.at,
 				leftText(past.Seconds())); err != nil {
-				return nil, err
+				return o, err
 			}
 		}
-		options = append(options, scheduler.At(at))
+		o.At = at
 	}
 	if t.startBy != "" {
 		by, err := moment(t.startBy)
 		if err != nil {
-			return nil, usage("--start-by: %w", err)
+			return usage("--start-by: %w", err)
 		}
-		options = append(options, scheduler.StartBy(by))
+		o.StartBy = by
 	}
-	if t.reserve {
-		options = append(options, scheduler.Reserved())
-	}
-	return options, nil
+	return o, nil
 }
 
 // load reads the configuration and returns its limits and what the requests take from. Without --limit it is the limit

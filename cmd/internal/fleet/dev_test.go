@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -129,7 +130,7 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.Enqueue(t.Context(), chat, scheduler.Retention(time.Hour))
+	info, err := s.Enqueue(t.Context(), chat, tasks.Options{Retention: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

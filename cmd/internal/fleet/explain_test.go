@@ -22,7 +22,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // job is a task that takes a minute's worth of the limit "api".
@@ -63,8 +63,8 @@ func waitingWorld(t *testing.T) (env map[string]string, file string) {
 		{"first-acme", "acme"},
 		{"c", "acme"},
 	} {
-		if _, err := s.scheduler.Enqueue(t.Context(), job{Key: task.key}, scheduler.ID(task.id),
-			scheduler.Reserved()); err != nil {
+		if _, err := s.scheduler.Enqueue(t.Context(), job{Key: task.key},
+			tasks.Options{ID: task.id, Reserved: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -97,7 +98,7 @@ providers:
 		t.Fatal(err)
 	}
 	enqueue := func(call llm.Call, id string) {
-		if _, err := s.Enqueue(t.Context(), call, scheduler.ID(id), scheduler.MaxRetry(0)); err != nil {
+		if _, err := s.Enqueue(t.Context(), call, tasks.Options{ID: id, MaxRetry: tasks.NoRetry}); err != nil {
 			t.Fatal(err)
 		}
 	}

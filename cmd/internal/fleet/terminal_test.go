@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Whatever a command is given and finds in the services, a terminal obeys none of what it prints. Each command has to
@@ -98,7 +99,7 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	info, err := s.scheduler.Enqueue(t.Context(), job{}, scheduler.ID("waits"))
+	info, err := s.scheduler.Enqueue(t.Context(), job{}, tasks.Options{ID: "waits"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -80,7 +81,7 @@ func (f *fleet) dispatch() {
 func (f *fleet) wait(tasks int) {
 	f.t.Helper()
 	for range tasks {
-		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}, scheduler.Reserved()); err != nil {
+		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}, tasks.Options{Reserved: true}); err != nil {
 			f.t.Fatal(err)
 		}
 	}
