@@ -91,7 +91,8 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 }
 
 // Leave removes every trace of tasks that will not start here. It returns what the waitlists held of each task,
-// without Waiting. A look at the buckets in which the tasks waited is due.
+// without Waiting. A look at the buckets in which the tasks waited is due. A caller gives the turn that it took back
+// to its flow, a task does not.
 //
 // Each 128 tasks are one atomic change. After an error, Leave returns the tasks that it removed before.
 func (w *Waitlist) Leave(ctx context.Context, tasks []Task) ([]Arrived, error) {

@@ -1,6 +1,8 @@
 package waitlist_test
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,5 +41,50 @@ func TestCallers(t *testing.T) {
 		}))
 		same(t, "first", "7", <-heard)
 		same(t, "second", "10", <-heard)
+	})
+}
+
+// The callers of a flow arrive twice as fast as the flow can start them, and each waits for a short time only. Beside
+// the backlog of another flow their flow keeps its share.
+func TestCallersThatGiveUpKeepTheShareOfTheirFlow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		const rounds, patience = 60, 4
+		of := func(t waitlist.Task, flow string) waitlist.Entry {
+			return waitlist.Entry{Task: t, Bucket: "openai", Flow: flow, Cost: 1}
+		}
+		for i := range 2 * rounds {
+			f.join(of(task(fmt.Sprintf("%03d", i)), "backlog"))
+		}
+		var waiting []waitlist.Task
+		started := 0
+		for round := range rounds {
+			for i := range 2 {
+				caller := waitlist.Caller("p", strconv.Itoa(2*round+i))
+				f.join(of(caller, "callers"))
+				waiting = append(waiting, caller)
+			}
+			if round >= patience {
+				gone := waiting[2*(round-patience) : 2*(round-patience)+2]
+				_, err := f.Leave(t.Context(), gone)
+				f.check(err)
+			}
+			f.sooner()
+			due := f.due()
+			plan := waitlist.Plan{Bucket: due.Bucket, Planned: due.Planned, Next: time.Minute}
+			for _, head := range due.Heads[:2] {
+				plan.Promote = append(plan.Promote, head.Task)
+				if _, _, caller := head.Process(); caller {
+					started++
+				}
+			}
+			_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
+			f.check(err)
+			f.check(f.Report(t.Context(), nil, plan.Promote))
+		}
+		if started < rounds*2/5 || started > rounds*6/5 {
+			t.Errorf("%d callers of %d starts, want about half", started, 2*rounds)
+		}
 	})
 }

@@ -45,6 +45,7 @@ type taskModel struct {
 	promoted int // zero for a waiting task
 	tokens   float64
 	flow     string
+	given    float64
 	tags     map[string]float64
 	turns    map[string]float64
 	classes  map[string]string
@@ -209,8 +210,18 @@ func (m *model) join(e waitlist.Entry) {
 		k.tags[e.Bucket], k.turns[e.Bucket], k.classes[e.Bucket] = early.tag, early.turn, early.class
 		delete(m.early[e.Task], e.Bucket)
 	}
-	k.flow = e.Flow
+	k.flow, k.given = e.Flow, e.Cost
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
+}
+
+// giveBack moves the end of a caller's flow back.
+func (m *model) giveBack(t waitlist.Task) {
+	if k := m.tasks[t]; k != nil && t.Queue == waitlist.QueueCallers {
+		c := m.bucket(k.bucket).class(k.classes[k.bucket])
+		if end, moved := c.ends[k.flow]; moved {
+			c.ends[k.flow] = end - k.given
+		}
+	}
 }
 
 func (m *model) forget(t waitlist.Task) {
@@ -269,7 +280,7 @@ func (s subject) must(err error) {
 
 var (
 	names  = rapid.SampledFrom([]string{"openai", "tenant:x", ""})
-	queues = rapid.SampledFrom([]string{"default", "slow/er"})
+	queues = rapid.SampledFrom([]string{"default", "slow/er", waitlist.QueueCallers})
 	anyone = rapid.Custom(func(t *rapid.T) waitlist.Task {
 		return waitlist.Task{Queue: queues.Draw(t, "queue"), ID: rapid.StringMatching("[0-9]").Draw(t, "id")}
 	})
@@ -389,6 +400,7 @@ func (s subject) leave(t *rapid.T) {
 	s.must(err)
 	for i, one := range all {
 		s.same("left", s.m.arrived(one), left[i])
+		s.m.giveBack(one)
 		s.m.forget(one)
 	}
 }

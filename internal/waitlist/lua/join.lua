@@ -45,7 +45,8 @@ for i = 2, #ARGV, 12 do
 
 	local lane = with(queue, class)
 	redis.call("HSET", record, "bucket", bucket, "urgent", ARGV[i + 5], "tokens", ARGV[i + 6], "info", ARGV[i + 7],
-		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class))
+		"flow", ARGV[i + 2], inside, placed(epoch, ARGV[i + 4], tag, turn, class),
+		unpack(queue == callers and {"given", ARGV[i + 3]} or {}))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
 	if not redis.call("ZSCORE", root .. "timers", "a" .. task) then -- else ring enlists it when its timer is due
 		enlist(bucket, lane, id, tag)

@@ -17,8 +17,8 @@
 --	                   with a name has flows:BUCKET\0CLASS.
 --	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
 --	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
---	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; for each bucket in which it has
---	                   a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
+--	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; given (for callers: the cost in
+--	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
 --	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
 --
 -- and the channel "wake": a message is the time in microseconds until a new, earlier look.
@@ -50,6 +50,8 @@ local function number(text)
 	local n = tonumber(text)
 	return n and n >= -9007199254740992 and n <= 9007199254740992 and n or 0
 end
+
+local callers = "headway:callers" -- QueueCallers
 
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
