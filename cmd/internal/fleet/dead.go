@@ -99,20 +99,32 @@ func openDead(ctx context.Context, env cli.Environment) (store *deadtasks.Store,
 	return store, done, nil
 }
 
-// openBoth connects to the records and to the queue.
-func openBoth(ctx context.Context, env cli.Environment) (*deadtasks.Store, redis.UniversalClient, func(), error) {
+// chosenDead are the dead tasks that the flags choose, with what changes them.
+type chosenDead struct {
+	store  *deadtasks.Store
+	client redis.UniversalClient
+	filter deadtasks.Filter
+	close  func()
+}
+
+// open connects to the records and to the queue.
+func (f *deadFilter) open(ctx context.Context, env cli.Environment) (*chosenDead, error) {
+	filter, err := f.filter()
+	if err != nil {
+		return nil, err
+	}
 	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	store, done, err := openDead(ctx, env)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, client.Close())
 	}
-	return store, client, func() {
+	return &chosenDead{store: store, client: client, filter: filter, close: func() {
 		done()
 		_ = client.Close()
-	}, nil
+	}}, nil
 }
 
 // recordsOf are the records of a task, whatever their state; the error is that there is none.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/deadtasks"
@@ -46,20 +45,16 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; " +
 				"see \"headway dead requeue --help\"")}
 		}
-		chosen, err := f.filter()
+		chosen, err := f.open(c.Context(), env)
 		if err != nil {
 			return err
 		}
-		store, client, done, err := openBoth(c.Context(), env)
-		if err != nil {
-			return err
-		}
-		defer done()
+		defer chosen.close()
 		var report deadtasks.Report
 		if all {
-			report, err = requeueAll(c.Context(), env, store, client, chosen)
+			report, err = chosen.requeueAll(c.Context(), env)
 		} else {
-			report, err = requeueNamed(c.Context(), store, client, chosen, ids)
+			report, err = chosen.requeue(c.Context(), ids)
 		}
 		if err != nil && report != (deadtasks.Report{}) {
 			err = fmt.Errorf("%s: %w (run the same command again to continue)", requeuedText(report), err)
@@ -72,36 +67,33 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 	return c
 }
 
-func requeueAll(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter,
-) (deadtasks.Report, error) {
-	total, err := store.Count(ctx, f)
+func (d *chosenDead) requeueAll(ctx context.Context, env cli.Environment) (deadtasks.Report, error) {
+	total, err := d.store.Count(ctx, d.filter)
 	if err != nil {
 		return deadtasks.Report{}, err
 	}
 	bar := cli.NewProgress(env.Err, "requeued", total)
 	defer bar.Close()
-	return store.Requeue(ctx, client, f, func(done deadtasks.Report) {
+	return d.store.Requeue(ctx, d.client, d.filter, func(done deadtasks.Report) {
 		bar.Set(done.Requeued + done.Present + done.OfBatches + done.Others)
 	})
 }
 
-// requeueNamed requeues tasks one by one. What can't be of one does not keep the others.
-func requeueNamed(
-	ctx context.Context, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter, ids []string,
-) (total deadtasks.Report, err error) {
+// requeue requeues tasks one by one. What can't be of one does not keep the others.
+func (d *chosenDead) requeue(ctx context.Context, ids []string) (total deadtasks.Report, err error) {
 	var faults []error
+	f := d.filter
 	for _, id := range ids {
 		f.ID = id
-		report, err := store.Requeue(ctx, client, f, nil)
+		report, err := d.store.Requeue(ctx, d.client, f, nil)
 		total.Requeued += report.Requeued
 		total.Present += report.Present
 		total.Others += report.Others
 		if err == nil && report == (deadtasks.Report{}) {
-			err = notDead(ctx, store, f, &total)
+			err = notDead(ctx, d.store, f, &total)
 		}
 		if err == nil && report.OfBatches > 0 {
-			err = ofBatch(ctx, store, f)
+			err = ofBatch(ctx, d.store, f)
 		}
 		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
 			return total, err
@@ -176,20 +168,16 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 			return &cli.UsageError{Err: errors.New("--type, --error and --since choose among all: leave out the IDs and " +
 				"give --all")}
 		}
-		chosen, err := f.filter()
+		chosen, err := f.open(c.Context(), env)
 		if err != nil {
 			return err
 		}
-		store, client, done, err := openBoth(c.Context(), env)
-		if err != nil {
-			return err
-		}
-		defer done()
+		defer chosen.close()
 		var n int
 		if len(ids) > 0 {
-			n, err = deleteDead(c.Context(), store, client, chosen, ids)
+			n, err = chosen.delete(c.Context(), ids)
 		} else {
-			n, err = deleteAll(c.Context(), env, store, client, chosen)
+			n, err = chosen.deleteAll(c.Context(), env)
 		}
 		if err != nil {
 			return fmt.Errorf("%s deleted: %w", cli.Plural(n, "task", "tasks"), err)
@@ -201,23 +189,22 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 }
 
 // deleteAll deletes all dead tasks that the filter chooses. A task that is sent again meanwhile stays.
-func deleteAll(
-	ctx context.Context, env cli.Environment, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter,
-) (n int, err error) {
+func (d *chosenDead) deleteAll(ctx context.Context, env cli.Environment) (n int, err error) {
+	f := d.filter
 	f.States = []deadtasks.State{deadtasks.StateDead}
-	total, err := store.Count(ctx, f)
+	total, err := d.store.Count(ctx, f)
 	if err != nil {
 		return 0, err
 	}
 	bar := cli.NewProgress(env.Err, "deleted", total)
 	defer bar.Close()
 	var broken unreadable
-	for t, err := range store.List(ctx, f) {
+	for t, err := range d.store.List(ctx, f) {
 		if broken.counts(err) {
 			continue
 		}
 		if err == nil {
-			err = store.Delete(ctx, client, t)
+			err = d.store.Delete(ctx, d.client, t)
 		}
 		if errors.Is(err, deadtasks.ErrNotFound) {
 			continue
@@ -231,15 +218,13 @@ func deleteAll(
 	return n, broken.err()
 }
 
-// deleteDead deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
-func deleteDead(
-	ctx context.Context, store *deadtasks.Store, client redis.UniversalClient, f deadtasks.Filter, ids []string,
-) (n int, err error) {
+// delete deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
+func (d *chosenDead) delete(ctx context.Context, ids []string) (n int, err error) {
 	var faults []error
 	for _, id := range ids {
-		found, err := recordsOf(ctx, store, f.Queue, id)
+		found, err := recordsOf(ctx, d.store, d.filter.Queue, id)
 		for _, t := range found {
-			if err = store.Delete(ctx, client, t); err != nil {
+			if err = d.store.Delete(ctx, d.client, t); err != nil {
 				break
 			}
 			n++

@@ -79,8 +79,7 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 		return "", "", &cli.UsageError{Err: fmt.Errorf("limit %s has no in_flight: add it to the limit in the file, e.g. "+
 			"in_flight: 20; then its number can be set", of)}
 	}
-	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; there are %s%s", name,
-		strings.Join(known, ", "), nearest.Hint(name, known))}
+	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; %s", name, nearest.There(name, known))}
 }
 
 // stored are the limits of the file under the overrides that are stored now.

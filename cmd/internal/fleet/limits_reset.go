@@ -13,8 +13,7 @@ import (
 )
 
 func limitsResetCommand(env cli.Environment) *cobra.Command {
-	var file string
-	c := &cobra.Command{
+	return bucketCommand(env, reset, &cobra.Command{
 		Use:   "reset LIMIT[:KEY]",
 		Short: "Make a bucket full again, and end its block and its debt",
 		Long: `Reset forgets what was taken from a bucket: its level, its promises, its debt and a block. Waiting tasks
@@ -25,13 +24,7 @@ before. Reset a bucket when the provider has done so too, after a limit of a day
 when the document of the bucket is corrupt. To end only a block, use "limits unblock".`,
 		Example: `  headway limits reset openai
   headway limits reset openai:acme`,
-		Args: cli.Named("LIMIT or LIMIT:KEY"),
-	}
-	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return changeBucket(c.Context(), env, file, args[0], reset)
-	}
-	return c
+	})
 }
 
 func reset(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
@@ -39,8 +32,7 @@ func reset(ctx context.Context, l *reservations.Limiter, at reservations.Charge)
 }
 
 func limitsUnblockCommand(env cli.Environment) *cobra.Command {
-	var file string
-	c := &cobra.Command{
+	return bucketCommand(env, unblock, &cobra.Command{
 		Use:   "unblock LIMIT[:KEY]",
 		Short: "End the block of a bucket: waiting tasks start at once",
 		Long: `Unblock ends the time for which nothing starts in a bucket because a provider refused a call and named a
@@ -50,13 +42,7 @@ A bucket is empty when it is blocked, so no burst follows. If the provider still
 blocks the bucket again. How long one refusal blocks at most is max_block in headway.yaml.`,
 		Example: `  headway limits unblock openai
   headway limits unblock openai:acme`,
-		Args: cli.Named("LIMIT or LIMIT:KEY"),
-	}
-	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return changeBucket(c.Context(), env, file, args[0], unblock)
-	}
-	return c
+	})
 }
 
 func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
@@ -71,12 +57,22 @@ func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charg
 	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), cli.Seconds(v.Blocked.Seconds())), err
 }
 
-// changeBucket changes one bucket, and lets its waiting tasks start by what it is then. Change returns the text for
-// people.
-func changeBucket(
-	ctx context.Context, env cli.Environment, file, name string,
-	change func(context.Context, *reservations.Limiter, reservations.Charge) (string, error),
-) error {
+// bucketCommand is a command that changes one bucket.
+func bucketCommand(env cli.Environment, change bucketChange, c *cobra.Command) *cobra.Command {
+	var file string
+	c.Args = cli.Named("LIMIT or LIMIT:KEY")
+	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return changeBucket(c.Context(), env, file, args[0], change)
+	}
+	return c
+}
+
+// bucketChange changes a bucket, and returns the text for people.
+type bucketChange func(context.Context, *reservations.Limiter, reservations.Charge) (string, error)
+
+// changeBucket changes one bucket, and lets its waiting tasks start by what it is then.
+func changeBucket(ctx context.Context, env cli.Environment, file, name string, change bucketChange) error {
 	c, err := config.Load(file)
 	if err != nil {
 		return err

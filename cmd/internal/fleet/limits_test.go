@@ -162,11 +162,11 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	}{
 		"limit": {
 			[]string{"set", "opanai.requests", "5/m"},
-			`there is no meter "opanai.requests"; there are openai.requests, openai.tokens`,
+			`there is no meter "opanai.requests"; there are "openai.requests", "openai.tokens"`,
 		},
 		"meter":     {[]string{"set", "openai.images", "5/m"}, `there is no meter "openai.images"`},
 		"in flight": {[]string{"set", "openai.in_flight", "30"}, "limit openai has no in_flight: add it to the limit"},
-		"no meter":  {[]string{"set", "openai", "5/m"}, `there is no meter "openai"; there are openai.requests`},
+		"no meter":  {[]string{"set", "openai", "5/m"}, `there is no meter "openai"; there are "openai.requests"`},
 		"no unit": {
 			[]string{"set", "openai.requests", "500"},
 			`rate "500" must be a number and a period, e.g. 500/m`,
