@@ -68,7 +68,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 		if n < 5 || n > 16 || !errors.Is(err, tasks.ErrExpired) {
 			t.Errorf("%d of 20 tasks were enqueued, %v", n, err)
 		}
-		if len(options) == 0 && plan(t, l) > ahead {
+		if !reserved && plan(t, l) > ahead {
 			t.Errorf("%v tokens are promised ahead, %v before", plan(t, l), ahead)
 		}
 	}

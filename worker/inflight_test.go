@@ -31,7 +31,7 @@ func (b *bundle) slots() float64 {
 // Waiting tasks start when earlier calls end, whatever these return, and each delivery starts a task.
 func TestCallsInFlight(t *testing.T) {
 	t.Parallel()
-	const tasks, most = 20, 3
+	const all, most = 20, 3
 	b := setup(t, inFlight(most))
 	var running, peak atomic.Int64
 	ends := make(chan error)
@@ -42,26 +42,26 @@ func TestCallsInFlight(t *testing.T) {
 		}
 		return <-ends
 	})
-	for range tasks {
+	for range all {
 		b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	}
-	for i := range tasks {
-		if running := min(most, tasks-i); i == 0 {
+	for i := range all {
+		if running := min(most, all-i); i == 0 {
 			for range running {
 				receive(t, b.starts)
 			}
 		}
 		ends <- []error{nil, errors.New("fails")}[i%2]
 		receive(t, b.finishes)
-		if i+most < tasks {
+		if i+most < all {
 			receive(t, b.starts)
 		}
 	}
 	if n := peak.Load(); n != most {
 		t.Errorf("%d calls ran at once, want %d", n, most)
 	}
-	if n := len(b.deferrals); n > tasks+most {
-		t.Errorf("%d tasks were sent back %d times", tasks, n)
+	if n := len(b.deferrals); n > all+most {
+		t.Errorf("%d tasks were sent back %d times", all, n)
 	}
 	eventually(t, "all slots are back", func() bool { return b.slots() == most })
 }

@@ -78,9 +78,9 @@ func (f *fleet) dispatch() {
 }
 
 // wait enqueues tasks that wait in the waitlist, ten minutes apart.
-func (f *fleet) wait(tasks int) {
+func (f *fleet) wait(n int) {
 	f.t.Helper()
-	for range tasks {
+	for range n {
 		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}, tasks.Options{Reserved: true}); err != nil {
 			f.t.Fatal(err)
 		}
