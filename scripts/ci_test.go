@@ -22,6 +22,14 @@ func runWith(t *testing.T, script string, args, env []string, programs ...progra
 			t.Fatal(err)
 		}
 	}
+	// Otherwise Go's telemetry writes to the folder after the script has ended.
+	telemetry := filepath.Join(folder, ".config", "go", "telemetry")
+	if err := os.MkdirAll(telemetry, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	c := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", append([]string{"../" + script}, args...)...)
 	c.Env = append([]string{
 		"PATH=" + folder + ":" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder, "NEEDED=0",
