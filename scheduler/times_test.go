@@ -24,7 +24,9 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 	now := time.Now()
 	for want, options := range map[string]tasks.Options{
 		"start_by: " + now.Add(-time.Minute).UTC().Format("2006"): {StartBy: now.Add(-time.Minute)},
-		"must not be before the earliest start of the task":       {StartBy: now.Add(time.Minute), At: time.Now().Add(time.Hour)},
+		"must not be before the earliest start of the task": {
+			StartBy: now.Add(time.Minute), At: now.Add(time.Hour),
+		},
 	} {
 		_, err := s.Enqueue(t.Context(), openai("a"), options)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -13,8 +13,8 @@ const (
 	NoRetry = -1
 )
 
-// Options are the options of a task: those of its type (Optioner), overridden by the fields that the call of Enqueue
-// sets. The zero value of each field is its default.
+// Options are the options of a task. A field that the call of Enqueue sets overrides the field of the task's type
+// (Optioner). The zero value of each field is its default.
 type Options struct {
 	// Queue is the name of the queue: at most 200 bytes of UTF-8 without control characters. Defaults to QueueDefault.
 	Queue string
