@@ -46,25 +46,26 @@ func New(size int64) *Budget {
 	return &Budget{size: size, room: semaphore.NewWeighted(size)}
 }
 
-// holding is the bytes that answers keep until the caller of Hold releases them.
+// holding is what answers take from their budgets until the caller of Hold releases it.
 type holding struct {
-	of *Budget
-
-	mu    sync.Mutex // guards bytes
-	bytes int64
+	mu    sync.Mutex // guards parts
+	parts []func()   // each releases the bytes of one answer
 }
 
 type holdingKey struct{}
 
-// Hold returns a context for reading one answer. The answer counts until release is called, not only while it is
-// read. Read only one answer with each such context: a second one may wait for room that the first one holds.
-func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()) {
-	h := &holding{of: b}
+// Hold returns a context for reading one answer. The answer counts against its budget until release is called, not only
+// while it is read. Release may be called again. Read only one answer with each such context: a second one may wait for
+// room that the first one holds.
+func Hold(ctx context.Context) (held context.Context, release func()) {
+	h := &holding{}
 	return context.WithValue(ctx, holdingKey{}, h), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		b.room.Release(h.bytes)
-		h.bytes = 0
+		for _, part := range h.parts {
+			part()
+		}
+		h.parts = nil
 	}
 }
 
@@ -96,13 +97,14 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 
 // releaser returns bytes to the budget, or leaves them to the holding of the context.
 func (b *Budget) releaser(ctx context.Context, bytes int64) func() {
+	release := func() { b.room.Release(bytes) }
 	h, ok := ctx.Value(holdingKey{}).(*holding)
-	if !ok || h.of != b {
-		return func() { b.room.Release(bytes) }
+	if !ok {
+		return release
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.bytes += bytes
+	h.parts = append(h.parts, release)
 	return func() {}
 }
 

@@ -366,7 +366,7 @@ func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
 	if err != nil || used != nil {
 		t.Errorf("used %v, %v", used, err)
 	}
-	if answer, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil || answer.Usage.Total() != 12 {
+	if answer, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil || answer.Usage[llm.MeterTokens] != 12 {
 		t.Errorf("%+v, %v", answer, err)
 	}
 }
@@ -440,7 +440,7 @@ func TestABodyThatCannotBeSent(t *testing.T) {
 	chat := newChat(t, hello)
 	chat.Request = json.RawMessage(`{"messages":[{}],"stream":true}`)
 	used, err := run(t.Context(), client, chat)
-	if _, ok := errors.AsType[*llm.RequestError](err); !ok || !errors.Is(err, tasks.ErrPermanent) {
+	if _, ok := errors.AsType[*reservations.FieldError](err); !ok || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(reservations.Tokens{"requests": 0, "tokens": 0}, used); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -50,17 +51,18 @@ type Config struct {
 	// Sync says what the rate limit headers of answers may do to the bucket of a call, see Client.Run. Defaults to
 	// SyncDown.
 	Sync Sync
-	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is
-	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they
-	// belong to whichever limit is nearest. A call that is not charged for the meter is not concerned.
+	// Meters names the meter for a kind of limit that the headers speak of, empty for none. Kinds are named as the meters
+	// of this package. A kind that is not here stands for the meter of the same name; only the "tokens" of Anthropic
+	// stand for none, because they belong to whichever limit is nearest. A call that is not charged for the meter is not
+	// concerned.
 	Meters map[string]string
 	// Header has further headers of each request, e.g. OpenAI-Organization. It replaces headers of the client's own. Not
 	// for keys: answers and errors are cleared of APIKey alone.
 	Header http.Header
 }
 
-// Validate joins every fault, each a *reservations.FieldError. No text holds the key.
-func (c Config) Validate() error {
+// validate joins every fault, each a *reservations.FieldError. No text holds the key.
+func (c Config) validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
@@ -89,7 +91,7 @@ func (c Config) Validate() error {
 		fault("sync", "%q must be %q, %q or %q", c.Sync, SyncDown, SyncBoth, SyncOff)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.Meters)) {
-		if known := kinds(); !slices.Contains(known, kind) {
+		if known := openai.Kinds(); !slices.Contains(known, kind) {
 			fault("meters", "%q is not one of %q", kind, known)
 		}
 	}

@@ -42,8 +42,8 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// Validate joins all faults, each a *reservations.FieldError.
-func (c Config) Validate() error {
+// validate joins all faults, each a *reservations.FieldError.
+func (c Config) validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
@@ -89,9 +89,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Check returns a *RequestError if workers with these settings never send the request: because it is invalid, its
-// host is not listed, or a header names a secret that is not listed for that host. For a host the error matches
-// ErrHostNotAllowed. The values of secrets may be empty here.
+// Check returns an error if workers with these settings never send the request: because it is invalid, its host is not
+// listed, or a header names a secret that is not listed for that host. The error wraps a *reservations.FieldError with
+// the field of the request, e.g. "url" or "header.X-Name". For a host it matches ErrHostNotAllowed, and the request has
+// no other fault but of its secrets. The values of secrets may be empty here.
 func (c Config) Check(r Request) error {
 	_, to, err := c.target(r)
 	if err == nil {
@@ -102,7 +103,7 @@ func (c Config) Check(r Request) error {
 
 // target returns the URL of a valid and allowed request, with its host as it is dialled, and its origin.
 func (c Config) target(r Request) (*url.URL, origin, error) {
-	if err := r.Validate(); err != nil {
+	if err := r.validate(); err != nil {
 		return nil, origin{}, err
 	}
 	target, to, err := r.target()
@@ -110,10 +111,8 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 		return nil, origin{}, err
 	}
 	if !c.allows(to) {
-		return nil, origin{}, &RequestError{
-			Field: "url", Err: ErrHostNotAllowed,
-			Problem: fmt.Sprintf("host %.200q is not allowed: list it under http.allow_hosts", to.address()),
-		}
+		const problem = "host %.200q must be listed under http.allow_hosts"
+		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", problem, to.address()), ErrHostNotAllowed)
 	}
 	target.Host = to.address()
 	return target, to, nil
