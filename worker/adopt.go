@@ -35,7 +35,7 @@ type AdoptConfig struct {
 	MaxRefusals int
 	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
 	// task without a charge is made from asynq's archive, with its last error alone.
-	Dead       deadletter.Store
+	Dead       deadletter.Source
 	SweepEvery time.Duration
 	// Overrides and FollowEvery are as for Config.
 	Overrides   Overrides

@@ -69,7 +69,7 @@ type Config struct {
 	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written
 	// before asynq archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its
 	// record is made from asynq's archive. Defaults to none.
-	Dead deadletter.Store
+	Dead deadletter.Source
 	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
 	// archived. Defaults to 30 seconds.
 	SweepEvery time.Duration
