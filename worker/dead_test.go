@@ -339,7 +339,7 @@ func TestSweepsTakeTurns(t *testing.T) {
 func TestAdoptedServerKeepsRecords(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+	limits, err := worker.Adopt(b.client, b.limiter, worker.Config{
 		Dead: source{g}, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
