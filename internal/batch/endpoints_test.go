@@ -40,7 +40,7 @@ func TestBodiesOfEveryURL(t *testing.T) {
 		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
 			t.Errorf("%s %s: got %v, want a fault at %q", c.url, c.body, err, c.fault)
 		}
-		if c.fault == "" && (line.HTTP() || line.URL != string(c.url) || string(line.Body) != c.body) {
+		if c.fault == "" && (line.HTTP() || line.URL != c.url || string(line.Body) != c.body) {
 			t.Errorf("got %+v", line)
 		}
 	}

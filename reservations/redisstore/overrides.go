@@ -16,8 +16,8 @@ import (
 // ErrMalformedOverride is matched when the hash holds a value that is no override.
 var ErrMalformedOverride = errors.New("redisstore: malformed override")
 
-// SetOverride writes an override in the place of an earlier one for the same meter and key, if there is one. It does not
-// know the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
+// SetOverride writes an override in the place of an earlier one for the same meter and key, if there is one. It does
+// not know the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
 // reservations.ErrUnavailable: it may be set all the same, and setting it again does no harm.
 func (s *Store) SetOverride(ctx context.Context, set reservations.Override) error {
 	override, err := stored.EncodeOverride(set)

@@ -83,7 +83,8 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := llm.Answer{Body: json.RawMessage(done), Usage: llm.Usage{Input: 7, Output: 5}, RequestID: "req_1"}
+	usage := reservations.Tokens{"input_tokens": 7, "output_tokens": 5, "tokens": 12, "tokens_per_day": 12}
+	want := llm.Answer{Body: json.RawMessage(done), Usage: usage, RequestID: "req_1"}
 	if diff := cmp.Diff(want, answer); diff != "" {
 		t.Error(diff)
 	}
