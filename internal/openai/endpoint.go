@@ -36,19 +36,8 @@ type Estimate struct {
 	Open bool
 }
 
-// Assess estimates the tokens of a request to an endpoint:
-//
-//   - chats: the messages, tools and the format of the response, 4 bytes a token, and 4 tokens more a message; images
-//     with 1500 tokens (85 with "detail": "low"), other attachments roughly by their size; max_completion_tokens, else
-//     max_tokens, else OutputDefault; times n
-//   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else
-//     OutputDefault
-//   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
-//   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
-//   - moderations: nothing, they are limited by requests
-//
-// The error matches ErrUnknownEndpoint, or wraps a *reservations.FieldError with the field of the body, or "request"
-// for the body itself.
+// Assess estimates the tokens of a request to an endpoint, by the rules that llm.Endpoint.Charge lists. The error matches
+// ErrUnknownEndpoint, or wraps a *reservations.FieldError with the field of the body, or "request" for the body itself.
 func Assess(endpoint string, request json.RawMessage) (Estimate, error) {
 	if known := Endpoints(); !slices.Contains(known, endpoint) {
 		return Estimate{}, fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, endpoint, strings.Join(known, ", "))

@@ -28,8 +28,9 @@ var ErrUnknownEndpoint = openai.ErrUnknownEndpoint
 // Charge returns what a request body takes from one limit, e.g. from a tenant's for Terms.Taken. Limit, meters and the
 // error are as for NewCall; an empty limit takes nothing. Tokens are estimated, mostly too high:
 //
-//   - chats: the messages, tools and the format of the response, 4 bytes a token; images with 1500 tokens (85 with
-//     "detail": "low"); max_completion_tokens, else max_tokens, else 1024; times n
+//   - chats: the messages, tools and the format of the response, 4 bytes a token, and 4 tokens more a message; images
+//     with 1500 tokens (85 with "detail": "low"), other attachments roughly by their size; max_completion_tokens, else
+//     max_tokens, else 1024; times n
 //   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else 1024
 //   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
 //   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
