@@ -36,8 +36,9 @@ type Estimate struct {
 	Open bool
 }
 
-// Assess estimates the tokens of a request to an endpoint, by the rules that llm.Endpoint.Charge lists. The error matches
-// ErrUnknownEndpoint, or wraps a *reservations.FieldError with the field of the body, or "request" for the body itself.
+// Assess estimates the tokens of a request to an endpoint, by the rules that llm.Endpoint.Charge lists. The error
+// matches ErrUnknownEndpoint, or wraps a *reservations.FieldError with the field of the body ("request" for the body
+// itself).
 func Assess(endpoint string, request json.RawMessage) (Estimate, error) {
 	if known := Endpoints(); !slices.Contains(known, endpoint) {
 		return Estimate{}, fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, endpoint, strings.Join(known, ", "))

@@ -23,9 +23,9 @@ const (
 	SyncOff Sync = "off"
 )
 
-// ReadLimits reads the rate limit headers of an answer, for a client of your own. Left is what the provider says is left
-// of its limits, by the meters of this package; empty where it says nothing. Wait is how long the provider asks all
-// callers to wait: as for Error.RetryAfter if the status is 429 or 503, else zero.
+// ReadLimits reads the rate limit headers of an answer, for a client of your own. Left is what the provider says is
+// left of its limits, by the meters of this package; empty where it says nothing. Wait is how long the provider asks
+// all callers to wait: as for Error.RetryAfter if the status is 429 or 503, else zero.
 //
 //	left, wait := llm.ReadLimits(res)
 //	job.Saw(reservations.Observation{Remaining: left, Age: time.Since(sent)})
