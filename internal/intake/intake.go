@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -28,6 +29,21 @@ const (
 	// heldCopies is how often a held body counts: itself, and its stored form.
 	heldCopies = 3
 )
+
+// maxHeader bounds the headers of an answer, in bytes.
+const maxHeader = 64 << 10
+
+// Transport returns a new transport for answers with bounded headers, which keeps as many connections as are used at
+// once. If a program has replaced http.DefaultTransport by a type of its own, Transport returns that.
+func Transport() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	transport := standard.Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
+	return transport
+}
 
 // ErrTooLarge means that an answer is longer than its client accepts.
 var ErrTooLarge = errors.New("the answer is too large")

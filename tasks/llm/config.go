@@ -26,9 +26,6 @@ const TimeoutDefault = 10 * time.Minute
 // encoding_format base64.
 const MaxBodyDefault = 32 << 20
 
-// maxHeader bounds the headers of an answer, in bytes.
-const maxHeader = 64 << 10
-
 // Config says where to call and how. No environment variable is read.
 type Config struct {
 	// BaseURL is what comes before "chat/completions", e.g. "http://127.0.0.1:8080/v1". Defaults to BaseURLDefault.
@@ -113,17 +110,8 @@ func (c Config) withDefaults() Config {
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
 		// Each call that is made has to pass the limit, so none is made again elsewhere.
-		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request,
-			[]*http.Request,
-		) error {
-			return http.ErrUseLastResponse
-		}}
-		// Another transport may have been put in its place; then that is used.
-		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
-			transport := standard.Clone()
-			transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
-			c.HTTPClient.Transport = transport
-		}
+		last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		c.HTTPClient = &http.Client{Transport: intake.Transport(), CheckRedirect: last}
 	}
 	return c
 }

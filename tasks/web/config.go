@@ -19,8 +19,6 @@ const (
 	TimeoutDefault = time.Minute
 	// MaxBodyDefault bounds the body of an answer, in bytes.
 	MaxBodyDefault = 8 << 20
-	// maxHeader bounds the headers of an answer, in bytes.
-	maxHeader = 64 << 10
 )
 
 // Config bounds what a Client does.
@@ -75,16 +73,14 @@ func (c Config) withDefaults() Config {
 	if c.Memory == nil {
 		c.Memory = intake.New(0)
 	}
-	own := http.Client{}
+	last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	own := &http.Client{CheckRedirect: last}
 	if c.HTTPClient != nil {
 		own.Transport = c.HTTPClient.Transport
-	} else if standard, ok := http.DefaultTransport.(*http.Transport); ok {
-		transport := standard.Clone()
-		transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
-		own.Transport = transport
+	} else {
+		own.Transport = intake.Transport()
 	}
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.HTTPClient = &own
+	c.HTTPClient = own
 	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)
 	return c
 }
