@@ -27,14 +27,14 @@ const (
 // left of its limits, by the meters of this package; empty where it says nothing. Wait is how long the provider asks
 // all callers to wait: as for Error.RetryAfter if the status is 429 or 503, else zero.
 //
+// It knows the headers of OpenAI, which other providers use too, and the ones of Anthropic. Values that are missing,
+// contradictory or out of range are left out.
+//
 //	left, wait := llm.ReadLimits(res)
 //	job.Saw(reservations.Observation{Remaining: left, Age: time.Since(sent)})
 //	if wait > 0 {
 //		return tasks.RetryAfter(wait, err)
 //	}
-//
-// It knows the headers of OpenAI, which other providers use too, and the ones of Anthropic. Values that are missing,
-// contradictory or out of range are left out.
 func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
 	if refuses(res.StatusCode) {
 		wait = openai.RetryAfter(res.StatusCode, res.Header)
