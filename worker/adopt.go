@@ -73,15 +73,17 @@ func (l *Limits) serve(queues map[string]int) {
 // the config and matches ErrInvalidConfig.
 func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Limits, error) {
 	var misplaced faults
-	for _, s := range []struct {
+	for _, setting := range []struct {
 		field string
-		set   bool
+		given bool
 	}{
-		{"concurrency", config.Concurrency != 0}, {"queues", config.Queues != nil},
-		{"strict_priority", config.StrictPriority}, {"shutdown_timeout", config.ShutdownTimeout != 0},
+		{"concurrency", config.Concurrency != 0},
+		{"queues", config.Queues != nil},
+		{"strict_priority", config.StrictPriority},
+		{"shutdown_timeout", config.ShutdownTimeout != 0},
 	} {
-		if s.set {
-			misplaced.add(s.field, "is a setting of the asynq server: set it in its asynq.Config")
+		if setting.given {
+			misplaced.add(setting.field, "is a setting of the asynq server: set it in its asynq.Config")
 		}
 	}
 	l := &Limits{client: client, queues: []string{tasks.QueueDefault}}

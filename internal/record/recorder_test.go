@@ -274,8 +274,7 @@ func TestAnswerOfAProvider(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&llm.Error{StatusCode: 400, Message: "no", Body: []byte(`{"error":{"message":"no"},"x":1}`)},
-			`{"error":{"message":"no"},"x":1}`},
+		{&llm.Error{StatusCode: 400, Message: "no", Body: []byte(`{"error":{},"x":1}`)}, `{"error":{},"x":1}`},
 		{tasks.Permanent(page), `{"error":{"message":"a \u003cpage\u003e","type":"t","param":null,"code":null}}`},
 		{&llm.Error{StatusCode: 200, Message: "the answer is empty"}, ""},
 		{&llm.Error{Err: errBroken}, ""},

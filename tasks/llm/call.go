@@ -43,8 +43,8 @@ type Call struct {
 // have a constant in this package. Without any the call takes from MeterRequests and MeterTokens. A meter of
 // which the endpoint takes nothing (the tokens of moderations) is left out. An empty limit makes an unlimited task.
 //
-// The error matches ErrUnknownEndpoint or reservations.ErrUnknownMeter, or wraps a *reservations.FieldError. Its field is
-// that of the body, or "request" for the body itself.
+// The error matches ErrUnknownEndpoint or reservations.ErrUnknownMeter, or wraps a *reservations.FieldError. Its field
+// is that of the body, or "request" for the body itself.
 func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ...string) (Call, error) {
 	charge, err := endpoint.Charge(limit, "", request, meters...)
 	if err != nil {

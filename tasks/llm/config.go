@@ -40,8 +40,8 @@ type Config struct {
 	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge.
 	// Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the
-	// client's own.
+	// Memory is for Headway's commands, whose clients share a budget. Programs leave it out: then the answers that the
+	// client holds at once have a budget of 256 MB.
 	Memory *intake.Budget
 	// Logger is where the client says that it does not believe an answer. Defaults to slog.Default().
 	Logger *slog.Logger

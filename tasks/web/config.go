@@ -33,8 +33,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBody bounds the body of an answer, in bytes, unpacked. Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once: see package intake. Defaults to a budget of
-	// the client alone.
+	// Memory is for Headway's commands, whose clients share a budget. Programs leave it out: then the answers that the
+	// client holds at once have a budget of 256 MB.
 	Memory *intake.Budget
 	// HTTPClient makes the calls. Its CheckRedirect and Jar are not used. Defaults to a new client.
 	HTTPClient *http.Client
