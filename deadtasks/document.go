@@ -205,11 +205,13 @@ type Task struct {
 	State       State
 	// At is when the task ended. For a failing task it is when the task last failed.
 	At time.Time
-	// Cause and Error are the reason why the task ended. Error has at most 1000 bytes.
+	// Cause and Error are the reason why the task ended. Cause is "retries", "permanent", "refused", "expired", or "found"
+	// for a task that was found in asynq's archive. Error has at most 1000 bytes.
 	Cause deadletter.Cause
 	Error string
-	// Attempts are the failed attempts, in the order in which workers reported them. For a task that is retried they are
-	// at most the last 100. Attempts of workers that died are missing.
+	// Attempts are the failed attempts, in the order in which workers reported them. Each has a Number, the time At which
+	// it ended, Elapsed, its Error and its Worker (host:pid). For a task that is retried they are at most the last 100.
+	// Attempts of workers that died are missing.
 	Attempts []deadletter.Attempt `bson:"-"`
 	// Payload and Headers are for the requeue; the charges are a header. Missing is the size of a payload that is too
 	// large for a record. Only asynq's archive has such a payload.

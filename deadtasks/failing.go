@@ -11,9 +11,15 @@ import (
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
-// Failed is for package worker, usually in one round trip. A first attempt replaces the record, unless the task
-// was dead before. An attempt that a worker reports after the end of the task does not change the state.
-func (s *Store) Failed(ctx context.Context, task deadletter.Ref, attempt deadletter.Attempt) error {
+// recorder implements deadletter.Store.
+type recorder struct{ *Store }
+
+// Recorder returns what packages worker and cmd write records with. Programs need not call it.
+func (s *Store) Recorder() deadletter.Store { return recorder{s} }
+
+// Failed usually takes one round trip. A first attempt replaces the record, unless the task was dead before. An attempt
+// that a worker reports after the end of the task does not change the state.
+func (s recorder) Failed(ctx context.Context, task deadletter.Ref, attempt deadletter.Attempt) error {
 	id, one := key(task.Queue, task.ID), tryOf(attempt)
 	set := bson.M{
 		fieldTask: task.ID, fieldQueue: task.Queue, fieldType: valid(task.Type), fieldState: StateFailing,
@@ -58,9 +64,8 @@ func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, 
 	}
 }
 
-// SentAgain stores that failing or dead tasks of a queue were sent again under other IDs, so that they are no longer
-// dead. Their records stay readable for the retention.
-func (s *Store) SentAgain(ctx context.Context, queue string, ids []string) error {
+// SentAgain takes one round trip. The records stay readable for the retention.
+func (s recorder) SentAgain(ctx context.Context, queue string, ids []string) error {
 	keys := make(bson.A, len(ids))
 	for i, id := range ids {
 		keys[i] = key(queue, id)
@@ -77,8 +82,8 @@ func (s *Store) SentAgain(ctx context.Context, queue string, ids []string) error
 	return nil
 }
 
-// Recovered is for package worker, in one round trip. The failed attempts stay readable for the retention.
-func (s *Store) Recovered(ctx context.Context, task deadletter.Ref) error {
+// Recovered takes one round trip. The failed attempts stay readable for the retention.
+func (s recorder) Recovered(ctx context.Context, task deadletter.Ref) error {
 	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
 	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: s.now(), fieldExpires: s.expiry()}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {

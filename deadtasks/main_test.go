@@ -69,7 +69,7 @@ func died(n int) deadletter.Task {
 
 func record(t *testing.T, s *deadtasks.Store, dead ...deadletter.Task) {
 	t.Helper()
-	if err := s.Record(t.Context(), dead); err != nil {
+	if err := s.Recorder().Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,14 +118,14 @@ func failedAttempt(n int) deadletter.Attempt {
 
 func note(t *testing.T, s *deadtasks.Store, task deadletter.Ref, a deadletter.Attempt) {
 	t.Helper()
-	if err := s.Failed(t.Context(), task, a); err != nil {
+	if err := s.Recorder().Failed(t.Context(), task, a); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func recovered(t *testing.T, s *deadtasks.Store, task deadletter.Ref) {
 	t.Helper()
-	if err := s.Recovered(context.WithoutCancel(t.Context()), task); err != nil {
+	if err := s.Recorder().Recovered(context.WithoutCancel(t.Context()), task); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,7 +16,7 @@ func TestNewestFirst(t *testing.T) {
 	for n := range many {
 		dead = append(dead, died(n))
 	}
-	if err := s.Record(t.Context(), dead); err != nil {
+	if err := s.Recorder().Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 	next := many - 1

@@ -37,11 +37,11 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 	archived := func(d deadletter.Task) deadletter.Archived {
 		return deadletter.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
 	}
-	unknown, err := s.Unknown(t.Context(), []deadletter.Archived{archived(poison), archived(good)})
+	unknown, err := s.Recorder().Unknown(t.Context(), []deadletter.Archived{archived(poison), archived(good)})
 	if !errors.Is(err, deadtasks.ErrMalformed) || len(unknown) != 1 || unknown[0].ID != good.ID {
 		t.Errorf("unknown %+v, %v", unknown, err)
 	}
-	err = s.Record(t.Context(), []deadletter.Task{poison, large, good})
+	err = s.Recorder().Record(t.Context(), []deadletter.Task{poison, large, good})
 	if !errors.Is(err, deadtasks.ErrTooLarge) || !errors.Is(err, deadletter.ErrNotKept) ||
 		errors.Is(err, deadtasks.ErrUnavailable) {
 		t.Errorf("record: %.500v", err)

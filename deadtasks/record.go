@@ -30,9 +30,9 @@ const (
 
 var errContended = errors.New("another writer changed the document each time")
 
-// Record is for package worker. It takes one round trip, and a few more if documents exist already. A payload of
-// more than 14 MB after compression is left out: see Task.Missing.
-func (s *Store) Record(ctx context.Context, dead []deadletter.Task) error {
+// Record takes one round trip, and a few more if documents exist already. A payload of more than 14 MB after
+// compression is left out: see Task.Missing.
+func (s recorder) Record(ctx context.Context, dead []deadletter.Task) error {
 	entries := make([]entry, 0, len(dead))
 	var faults []error
 	for _, t := range dead {
@@ -216,8 +216,8 @@ func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, 
 	return found, malformed, nil
 }
 
-// Unknown is for package worker: one round trip.
-func (s *Store) Unknown(ctx context.Context, archived []deadletter.Archived) ([]deadletter.Archived, error) {
+// Unknown takes one round trip.
+func (s recorder) Unknown(ctx context.Context, archived []deadletter.Archived) ([]deadletter.Archived, error) {
 	ids := make(bson.A, len(archived))
 	for i, a := range archived {
 		ids[i] = key(a.Queue, a.ID)

@@ -124,7 +124,7 @@ func prepared(t *testing.T, archived bool) (r *requeuer, id string) {
 		ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5,
 		At: time.Now().Add(-time.Minute), Cause: deadletter.CauseRetries,
 	}
-	if err := r.store.Record(t.Context(), []deadletter.Task{task}); err != nil {
+	if err := r.store.Recorder().Record(t.Context(), []deadletter.Task{task}); err != nil {
 		t.Fatal(err)
 	}
 	if archived {

@@ -38,7 +38,7 @@ type Store struct {
 	now       func() time.Time
 }
 
-var _ deadletter.Store = (*Store)(nil)
+var _ deadletter.Source = (*Store)(nil)
 
 // New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
 // client.

@@ -162,7 +162,7 @@ func TestUnknown(t *testing.T) {
 		{ID: "task-3", Queue: "default", At: at},
 		{ID: "task-4", Queue: "default", At: at},
 	}
-	unknown, err := s.Unknown(t.Context(), archived)
+	unknown, err := s.Recorder().Unknown(t.Context(), archived)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,11 +190,11 @@ func TestRecordedByMany(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if err := s.Record(t.Context(), dead); err != nil {
+			if err := s.Recorder().Record(t.Context(), dead); err != nil {
 				t.Error(err)
 			}
 			for _, d := range dead[:5] {
-				if err := s.Failed(t.Context(), refOf(d), failedAttempt(2)); err != nil {
+				if err := s.Recorder().Failed(t.Context(), refOf(d), failedAttempt(2)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -280,16 +280,16 @@ func TestUnavailable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
-	_, unknown := s.Unknown(t.Context(), []deadletter.Archived{{ID: "a"}})
+	_, unknown := s.Recorder().Unknown(t.Context(), []deadletter.Archived{{ID: "a"}})
 	var listing error
 	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {
 		listing = err
 	}
 	for name, err := range map[string]error{
-		"record": s.Record(t.Context(), []deadletter.Task{died(1)}), "failed": s.Failed(t.Context(), refOf(died(1)),
-			failedAttempt(1)),
-		"recovered": s.Recovered(t.Context(),
-			refOf(died(1))), "unknown": unknown, "list": listing, "indexes": s.EnsureIndexes(t.Context()),
+		"record":    s.Recorder().Record(t.Context(), []deadletter.Task{died(1)}),
+		"failed":    s.Recorder().Failed(t.Context(), refOf(died(1)), failedAttempt(1)),
+		"recovered": s.Recorder().Recovered(t.Context(), refOf(died(1))), "unknown": unknown, "list": listing,
+		"sent again": s.Recorder().SentAgain(t.Context(), "q", []string{"a"}), "indexes": s.EnsureIndexes(t.Context()),
 	} {
 		if !errors.Is(err, deadtasks.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)

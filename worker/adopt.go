@@ -13,40 +13,12 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
-
-// AdoptConfig holds the settings of Limits. The zero value is ready to use: it limits only tasks that Headway
-// enqueued.
-type AdoptConfig struct {
-	// Charge returns the charges of a task that the program itself enqueues, as tasks.Charger does; none means that
-	// the task is not limited. An error is a failure of the task, as one of its handler; mark it by tasks.Permanent
-	// if no retry helps. Charge is not called for tasks of Headway, which carry their charges. Must be safe for
-	// concurrent use. Defaults to none.
-	Charge func(*asynq.Task) ([]reservations.Charge, error)
-	// SettleTimeout is how long one settlement is tried while the store is unavailable. Defaults to 1 minute.
-	SettleTimeout time.Duration
-	// MaxRefusals is as for Config. Defaults to 20.
-	MaxRefusals int
-	// Dead and SweepEvery are as for Config; the queues are the ones in the server's Config. The record of a foreign
-	// task without a charge is made from asynq's archive, with its last error alone.
-	Dead       deadletter.Store
-	SweepEvery time.Duration
-	// Overrides and FollowEvery are as for Config.
-	Overrides   Overrides
-	FollowEvery time.Duration
-	// Scheduler is the config of the dispatcher. Its Logger defaults to Logger.
-	Scheduler scheduler.Config
-	// Logger is as for Config. Defaults to slog.Default().
-	Logger *slog.Logger
-	// Events are as for Config, called for limited tasks. Defaults to none.
-	Events []func(Event)
-}
 
 // Limits adds limits to an asynq server of a program. Make the server with Config, put its handlers behind
 // Middleware, call Start before the server starts, and Stop after its Shutdown. Without Config, asynq counts each
@@ -95,15 +67,27 @@ func (l *Limits) serve(queues map[string]int) {
 	l.queues = slices.Sorted(maps.Keys(queues))
 }
 
-// Adopt returns the limits of limiter for an existing asynq server on the same Redis. The caller closes the client.
-// The error joins every fault of the config and matches ErrInvalidConfig.
-func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config AdoptConfig) (*Limits, error) {
+// Adopt returns the limits of limiter for an existing asynq server on the same Redis. The zero Config limits only tasks
+// that Headway enqueued. Config.Events are called for limited tasks. The record of a foreign task without a charge is
+// made from asynq's archive, with its last error alone. The caller closes the client. The error joins every fault of
+// the config and matches ErrInvalidConfig.
+func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Limits, error) {
+	var misplaced faults
+	for _, setting := range []struct {
+		field string
+		given bool
+	}{
+		{"concurrency", config.Concurrency != 0},
+		{"queues", config.Queues != nil},
+		{"strict_priority", config.StrictPriority},
+		{"shutdown_timeout", config.ShutdownTimeout != 0},
+	} {
+		if setting.given {
+			misplaced.add(setting.field, "is a setting of the asynq server: set it in its asynq.Config")
+		}
+	}
 	l := &Limits{client: client, queues: []string{tasks.QueueDefault}}
-	g, _, err := newGuard(client, limiter, Config{
-		SettleTimeout: config.SettleTimeout, MaxRefusals: config.MaxRefusals, Dead: config.Dead,
-		SweepEvery: config.SweepEvery, Overrides: config.Overrides, FollowEvery: config.FollowEvery,
-		Scheduler: config.Scheduler, Logger: config.Logger, Events: config.Events,
-	}, chargesOr(config.Charge), l.served, nil)
+	g, _, err := newGuard(client, limiter, config, misplaced, chargesOr(config.Charge), l.served, nil)
 	if err != nil {
 		return nil, err
 	}

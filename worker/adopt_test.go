@@ -21,7 +21,7 @@ import (
 // adopt runs a plain asynq server with limits. Tasks of a type with a colon are not charged.
 func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	b.t.Helper()
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+	limits, err := worker.Adopt(b.client, b.limiter, worker.Config{
 		Charge: func(t *asynq.Task) ([]reservations.Charge, error) {
 			if strings.Contains(t.Type(), ":") {
 				return nil, nil
@@ -209,12 +209,20 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 	}
 }
 
-func TestAdoptConfigFaults(t *testing.T) {
+func TestFaultsOfAdoptedLimits(t *testing.T) {
 	t.Parallel()
-	_, err := worker.Adopt(nil, nil, worker.AdoptConfig{
+	_, err := worker.Adopt(nil, nil, worker.Config{
 		SettleTimeout: -1, MaxRefusals: -1, Scheduler: scheduler.Config{Delivery: time.Hour},
 	})
 	named(t, err, "settle_timeout", "max_refusals", "delivery")
+	_, err = worker.Adopt(nil, nil, worker.Config{
+		Concurrency: 1, Queues: map[string]int{"a": 1}, StrictPriority: true, ShutdownTimeout: 1,
+	})
+	named(t, err, "concurrency", "queues", "strict_priority", "shutdown_timeout")
+	_, err = worker.New(nil, nil, worker.Config{
+		Charge: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
+	})
+	named(t, err, "charge")
 }
 
 // A program that leaves out Config or Start finds the line to add in its log, once, after its first delivery.
@@ -227,7 +235,7 @@ func TestAdoptSaysWhatIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, log := setup(t, slow(100)), newLines()
-			limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Logger: slog.New(log)})
+			limits, err := worker.Adopt(b.client, b.limiter, worker.Config{Logger: slog.New(log)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,12 +12,13 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// newGuard returns the guard of a Worker or of Limits, and the config with its defaults. Queues are the ones that are
-// served, types the ones that have a handler.
+// newGuard returns the guard of a Worker or of Limits, and the config with its defaults. Misplaced settings are faults.
+// Queues are the ones that are served, types the ones that have a handler.
 func newGuard(
-	client redis.UniversalClient, limiter *reservations.Limiter, c Config, charges charger, queues, types func() []string,
+	client redis.UniversalClient, limiter *reservations.Limiter, c Config, misplaced faults, charges charger,
+	queues, types func() []string,
 ) (*guard, Config, error) {
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(misplaced.err(), c.Validate()); err != nil {
 		return nil, c, err
 	}
 	c = c.withDefaults()

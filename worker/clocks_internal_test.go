@@ -92,7 +92,7 @@ func TestClockOfAnAdoptedServer(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
 	defer func() { _ = client.Close() }()
 	var text bytes.Buffer
-	limits, err := Adopt(client, nil, AdoptConfig{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	limits, err := Adopt(client, nil, Config{Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

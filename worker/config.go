@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
@@ -39,10 +42,13 @@ const (
 	delayedTaskCheckInterval = time.Second
 )
 
-// ErrInvalidConfig is matched by every fault of a Config or an AdoptConfig.
+// ErrInvalidConfig is matched by every fault of a Config.
 var ErrInvalidConfig = errors.New("worker: invalid config")
 
-// Config holds the settings of a Worker. The zero value is ready to use.
+// Config holds the settings of a Worker or of Limits. The zero value is ready to use.
+//
+// Concurrency, Queues, StrictPriority and ShutdownTimeout are for a Worker. Limits have them from their asynq server,
+// and Adopt refuses them. Charge is for Limits, and New refuses it.
 type Config struct {
 	// Concurrency is how many tasks run at once. Defaults to 50.
 	Concurrency int
@@ -54,6 +60,11 @@ type Config struct {
 	// ShutdownTimeout is how long running handlers may go on when the worker stops; then their contexts end and their
 	// tasks go back to the queue, with no retry used. Defaults to 30 seconds.
 	ShutdownTimeout time.Duration
+	// Charge returns the charges of a task that the program itself enqueues with asynq, as tasks.Charger does; none means
+	// that the task is not limited. An error is a failure of the task, as one of its handler; mark it by tasks.Permanent
+	// if no retry helps. Charge is not called for tasks of Headway, which carry their charges. Must be safe for
+	// concurrent use. Defaults to none.
+	Charge func(*asynq.Task) ([]reservations.Charge, error)
 	// SettleTimeout is how long one settlement is tried while the store is unavailable; then the estimate stays
 	// charged. Defaults to 1 minute.
 	SettleTimeout time.Duration
@@ -61,15 +72,17 @@ type Config struct {
 	// used; the next refusal is a failure, and resets the count. The count is kept in Redis, until an hour after the
 	// end of the wait. Defaults to 20.
 	MaxRefusals int
-	// Overrides are the rates that were set while the fleet runs; they are read before the first task starts, and
-	// then followed. Defaults to none: then only Worker.SetLimits changes the limits.
-	Overrides Overrides
+	// Overrides returns the rates that were set while the fleet runs, e.g. the method of a mongostore.Store. They are read
+	// before the first task starts, and then followed. With an error, the list holds the readable ones, and is nil if
+	// none could be read: then the last known ones stay in force. Must be safe for concurrent use. Defaults to none: then
+	// only SetLimits changes the limits.
+	Overrides func(context.Context) ([]reservations.Override, error)
 	// FollowEvery is how often overrides are looked for. Defaults to 2 seconds.
 	FollowEvery time.Duration
 	// Dead, a deadtasks.Store, keeps a record of each archived task and of its failed attempts. The record is written
 	// before asynq archives the task. While Dead does not answer, the task waits for it, at most 15 seconds; later its
 	// record is made from asynq's archive. Defaults to none.
-	Dead deadletter.Store
+	Dead deadletter.Source
 	// SweepEvery is how often asynq's archive is searched for tasks without a record, which asynq or a person
 	// archived. Defaults to 30 seconds.
 	SweepEvery time.Duration

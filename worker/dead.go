@@ -32,12 +32,12 @@ type dead struct {
 
 // keep has the guard keep records of dead tasks, and search the archives of the queues. Nil keeps none.
 func (g *guard) keep(
-	records deadletter.Store, every time.Duration, client redis.UniversalClient, queues func() []string,
+	source deadletter.Source, every time.Duration, client redis.UniversalClient, queues func() []string,
 ) {
-	if records == nil {
+	if source == nil {
 		return
 	}
-	inspector := asynq.NewInspectorFromRedisClient(client)
+	records, inspector := source.Recorder(), asynq.NewInspectorFromRedisClient(client)
 	g.dead = dead{records: records, inspector: inspector, worker: register.ProcessName()}
 	g.sweeper = &sweeper{
 		client: client, db: asynqdb.New(client), inspector: inspector,

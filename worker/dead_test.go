@@ -33,6 +33,11 @@ type records struct {
 	state  func(id string) // called when a task is recorded
 }
 
+// source is what a worker takes.
+type source struct{ deadletter.Store }
+
+func (s source) Recorder() deadletter.Store { return s.Store }
+
 func newRecords() *records {
 	return &records{
 		failed: map[string][]deadletter.Attempt{}, dead: map[string]deadletter.Task{}, well: map[string]bool{},
@@ -75,6 +80,8 @@ func (g *records) Recovered(_ context.Context, task deadletter.Ref) error {
 	return g.do(func() { g.well[task.ID] = true })
 }
 
+func (g *records) SentAgain(context.Context, string, []string) error { return nil }
+
 func (g *records) Unknown(
 	_ context.Context, archived []deadletter.Archived,
 ) (unknown []deadletter.Archived, err error) {
@@ -112,7 +119,7 @@ func (b *bundle) runDead(
 	g deadletter.Store, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
 ) {
 	b.t.Helper()
-	w := b.worker(worker.Config{Dead: g, SweepEvery: every})
+	w := b.worker(worker.Config{Dead: source{g}, SweepEvery: every})
 	worker.Handle(w, handler)
 	b.start(w)
 }
@@ -330,8 +337,8 @@ func TestSweepsTakeTurns(t *testing.T) {
 func TestAdoptedServerKeepsRecords(t *testing.T) {
 	t.Parallel()
 	b, g := setupOn(t, testenv.StartRedisServer(t).Addr(), slow(100)), newRecords()
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
-		Dead: g, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	limits, err := worker.Adopt(b.client, b.limiter, worker.Config{
+		Dead: source{g}, SweepEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +381,7 @@ func TestStopWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t, slow(100)), newRecords()
 	g.set(true)
-	w := b.worker(worker.Config{Dead: g, SweepEvery: time.Hour, ShutdownTimeout: 100 * time.Millisecond})
+	w := b.worker(worker.Config{Dead: source{g}, SweepEvery: time.Hour, ShutdownTimeout: 100 * time.Millisecond})
 	worker.Handle(w, func(context.Context, *worker.Job[call]) error { return tasks.Permanent(errUpstream) })
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,6 @@ var (
 	ErrNoHandlers = errors.New("worker: no handlers")
 	// ErrStarted is returned by Start when the worker has been started before. A worker can't be started again.
 	ErrStarted = errors.New("worker: started before")
-	// ErrPanic is matched when a handler panicked.
-	ErrPanic = errors.New("worker: handler panicked")
 	// ErrLeftBehind is matched when Stop returned before everything had ended.
 	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
 )
@@ -33,7 +31,7 @@ func (e *unservedError) Error() string {
 
 func (e *unservedError) Unwrap() error { return e.err }
 
-// PanicError is the failure of a handler that panicked. It matches ErrPanic. asynq.IsPanicError does not know it.
+// PanicError is the failure of a handler that panicked. asynq.IsPanicError does not know it.
 type PanicError struct {
 	// Value is what the handler panicked with.
 	Value any
@@ -42,9 +40,6 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
-
-// Is makes the error match ErrPanic.
-func (e *PanicError) Is(target error) bool { return target == ErrPanic }
 
 // Unwrap returns the value where it is an error.
 func (e *PanicError) Unwrap() error {

@@ -36,7 +36,7 @@ func ExampleAdopt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limits, err := worker.Adopt(client, limiter, worker.AdoptConfig{
+	limits, err := worker.Adopt(client, limiter, worker.Config{
 		Logger: slog.New(slog.DiscardHandler),
 		Charge: func(t *asynq.Task) ([]reservations.Charge, error) {
 			if t.Type() != "mail" {

@@ -19,7 +19,7 @@ func never(context.Context, *worker.Job[call]) error { return errors.New("it ran
 func TestATaskThatWaitsExpires(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t, slow(10)), newRecords()
-	w := b.worker(worker.Config{Dead: g})
+	w := b.worker(worker.Config{Dead: source{g}})
 	worker.Handle(w, never)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
 	b.start(w)

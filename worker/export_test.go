@@ -26,7 +26,7 @@ type (
 	TimeoutError  = timeoutError
 )
 
-// Load returns what reads the overrides of a source once.
-func Load(limiter *reservations.Limiter, source Overrides, log *slog.Logger) func(context.Context) error {
-	return newFollower(limiter, source, 0, log).load
+// Load returns what reads overrides once.
+func Load(limiter *reservations.Limiter, read overrides, log *slog.Logger) func(context.Context) error {
+	return newFollower(limiter, read, 0, log).load
 }

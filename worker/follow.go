@@ -22,19 +22,14 @@ const (
 	listTimeout = 5 * time.Second
 )
 
-// Overrides stores rates that were set while the fleet runs, e.g. *mongostore.Overrides. Must be safe for concurrent
-// use.
-type Overrides interface {
-	// List returns all overrides. With an error, the list holds the readable ones, and is nil if none could be read:
-	// then the last known ones stay in force.
-	List(ctx context.Context) ([]reservations.Override, error)
-}
+// overrides is Config.Overrides.
+type overrides = func(context.Context) ([]reservations.Override, error)
 
 // follower sets the limits of a limiter that change while the fleet runs. Waiting tasks start by the new ones. While
 // overrides can't be read, the last known ones stay in force. Safe for concurrent use.
 type follower struct {
 	limiter *reservations.Limiter
-	source  Overrides // nil: only setLimits changes anything
+	read    overrides // nil: only setLimits changes anything
 	every   time.Duration
 	log     *slog.Logger
 
@@ -47,23 +42,23 @@ type follower struct {
 // newFollower returns a follower that is not started; nil without a limiter. Of each interval, up to a fifth is left
 // out so that processes do not ask together.
 func newFollower(
-	limiter *reservations.Limiter, source Overrides, every time.Duration, log *slog.Logger,
+	limiter *reservations.Limiter, read overrides, every time.Duration, log *slog.Logger,
 ) *follower {
 	if limiter == nil {
 		return nil
 	}
-	return &follower{limiter: limiter, source: source, every: cmp.Or(max(0, every), FollowEveryDefault), log: log}
+	return &follower{limiter: limiter, read: read, every: cmp.Or(max(0, every), FollowEveryDefault), log: log}
 }
 
 // load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
 // start, because its limit may have been lowered. Faulty overrides are logged.
 func (f *follower) load(ctx context.Context) error {
-	if f == nil || f.source == nil {
+	if f == nil || f.read == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	list, err := f.source.List(ctx)
+	list, err := f.read(ctx)
 	if list == nil && err != nil {
 		return err
 	}
@@ -88,7 +83,7 @@ func (f *follower) setLimits(ctx context.Context, limits []reservations.Limit) e
 
 // run follows the overrides until ctx ends. If they can't be read, the last known ones stay.
 func (f *follower) run(ctx context.Context) {
-	if f == nil || f.source == nil { // only setLimits changes anything
+	if f == nil || f.read == nil { // only setLimits changes anything
 		return
 	}
 	for {

@@ -102,7 +102,7 @@ const quick = 5 * time.Millisecond
 func (b *bundle) following(source *list) (*worker.Worker, lines) {
 	b.t.Helper()
 	log := newLines()
-	w := b.worker(worker.Config{Overrides: source, FollowEvery: quick, Logger: slog.New(log)})
+	w := b.worker(worker.Config{Overrides: source.List, FollowEvery: quick, Logger: slog.New(log)})
 	worker.Handle(w, func(context.Context, *worker.Job[call]) error { return nil })
 	return w, log
 }
@@ -203,7 +203,7 @@ func TestFollowerOfManyOverrides(t *testing.T) {
 	}
 	source.set(nil, many...)
 	log := newLines()
-	load := worker.Load(b.limiter, source, slog.New(log))
+	load := worker.Load(b.limiter, source.List, slog.New(log))
 	for range 2 {
 		if err := load(t.Context()); err != nil {
 			t.Fatal(err)
@@ -223,8 +223,8 @@ func TestLimitsFollow(t *testing.T) {
 	t.Parallel()
 	b, source := setup(t, slow(5)), &list{}
 	source.set(nil, rate("api", "", 100))
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
-		Overrides: source, FollowEvery: quick, Logger: slog.New(slog.DiscardHandler),
+	limits, err := worker.Adopt(b.client, b.limiter, worker.Config{
+		Overrides: source.List, FollowEvery: quick, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestLimitsFollow(t *testing.T) {
 		t.Error(err)
 	}
 	source.set(errors.New("down"))
-	if limits, err = worker.Adopt(b.client, b.limiter, worker.AdoptConfig{Overrides: source}); err != nil {
+	if limits, err = worker.Adopt(b.client, b.limiter, worker.Config{Overrides: source.List}); err != nil {
 		t.Fatal(err)
 	}
 	if err = limits.Start(t.Context()); err == nil {

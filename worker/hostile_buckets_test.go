@@ -14,6 +14,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/longtest"
@@ -310,12 +311,11 @@ func TestStoreAwayBesideBadBuckets(t *testing.T) {
 func proxied(t *testing.T) (*mongo.Database, *testenv.Proxy) {
 	t.Helper()
 	uri, name := testenv.Mongo(t)
-	settings, err := mongostore.ClientOptions(uri)
-	if err != nil || len(settings.Hosts) != 1 {
-		t.Fatalf("one host is needed in MONGODB_URI: %v", err)
-	}
-	proxy := testenv.NewProxy(t, settings.Hosts[0])
-	client, err := mongo.Connect(settings.SetHosts([]string{proxy.Addr()}).SetDirect(true))
+	var proxy *testenv.Proxy
+	client, err := mongostore.Connect(t.Context(), uri, func(o *options.ClientOptions) {
+		proxy = testenv.NewProxy(t, o.Hosts[0])
+		o.SetHosts([]string{proxy.Addr()}).SetDirect(true)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

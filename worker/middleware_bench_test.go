@@ -39,7 +39,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	limits, err := worker.Adopt(client, l, worker.AdoptConfig{Logger: slog.New(slog.DiscardHandler)})
+	limits, err := worker.Adopt(client, l, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	b := setup(t, slow(1))
 	sorted, ran := make(chan worker.Event, 100), make(chan string, 1000)
 	events := append(b.events(), only(worker.KindSorted, func(e worker.Event) { sorted <- e }))
-	limits, err := worker.Adopt(b.client, b.limiter, worker.AdoptConfig{
+	limits, err := worker.Adopt(b.client, b.limiter, worker.Config{
 		Events: events,
 		Charge: func(*asynq.Task) ([]reservations.Charge, error) {
 			return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": 1}}}, nil

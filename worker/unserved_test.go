@@ -91,7 +91,7 @@ func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	log, records := newLines(), newRecords()
-	w := b.worker(worker.Config{Logger: slog.New(log), Dead: records})
+	w := b.worker(worker.Config{Logger: slog.New(log), Dead: source{records}})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		job.Use(reservations.Unused(job.Charges...))
 		return engine.WaitWorker("this worker has no key", time.Hour)

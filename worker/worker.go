@@ -50,8 +50,12 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w := &Worker{client: client, handlers: map[string]registration{}}
 	queues := func() []string { return slices.Sorted(maps.Keys(w.config.Queues)) }
 	types := func() []string { return slices.Sorted(maps.Keys(w.handlers)) }
+	var misplaced faults
+	if config.Charge != nil {
+		misplaced.add("charge", "is for Adopt: the task types of a worker implement tasks.Charger")
+	}
 	var err error
-	if w.guard, w.config, err = newGuard(client, limiter, config, w.charges, queues, types); err != nil {
+	if w.guard, w.config, err = newGuard(client, limiter, config, misplaced, w.charges, queues, types); err != nil {
 		return nil, err
 	}
 	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping}

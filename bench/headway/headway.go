@@ -53,14 +53,9 @@ func connect(ctx context.Context, env contest.Env, probe *contest.Probe) (*conne
 	if err != nil {
 		return nil, fmt.Errorf("headway: address of Redis: %w", err)
 	}
-	settings, err := mongostore.ClientOptions(env.MongoURI)
+	database, err := mongostore.Connect(ctx, env.MongoURI, probe.CountCommands)
 	if err != nil {
 		return nil, fmt.Errorf("headway: %w", err)
-	}
-	probe.CountCommands(settings)
-	database, err := mongo.Connect(settings)
-	if err != nil {
-		return nil, fmt.Errorf("headway: connect to MongoDB: %w", err)
 	}
 	c := &connections{
 		redis: redis.NewClient(address), mongo: database,

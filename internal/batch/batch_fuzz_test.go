@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 // The reader ends, line numbers rise, and good lines are valid.
@@ -43,7 +43,7 @@ func FuzzReader(f *testing.F) {
 				continue
 			}
 			if line.CustomID == "" || ids[line.CustomID] || !json.Valid(line.Body) ||
-				line.URL != string(llm.EndpointChat) {
+				line.URL != openai.Chat {
 				t.Fatalf("line %+v", line)
 			}
 			ids[line.CustomID] = true

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -324,7 +324,7 @@ func TestLineIsTheCallersToKeep(t *testing.T) {
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
-	want := batch.Line{Number: 1, CustomID: "a", Method: "POST", URL: string(llm.EndpointChat), Body: []byte(body)}
+	want := batch.Line{Number: 1, CustomID: "a", Method: "POST", URL: openai.Chat, Body: []byte(body)}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 // checkBody checks the fields that every call of the url needs, and returns the invalid field.
-func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
+func checkBody(to string, raw json.RawMessage) (string, error) {
 	if absent(raw) {
 		return "body", ErrMissingField
 	}
@@ -21,7 +21,7 @@ func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 	}
 	var model string
 	// The model of a moderation has a default, and a response may use a stored prompt.
-	optional := to == llm.EndpointModerations || to == llm.EndpointResponses && !absent(fields["prompt"])
+	optional := to == openai.Moderations || to == openai.Responses && !absent(fields["prompt"])
 	if !optional || !absent(fields["model"]) {
 		if err := nonEmpty(fields["model"], &model); err != nil {
 			return "body.model", fmt.Errorf("%w: %w", ErrBody, err)
@@ -34,7 +34,7 @@ func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 	if absent(fields[content]) {
 		return "body." + content, fmt.Errorf("%w: %w", ErrBody, ErrMissingField)
 	}
-	if to == llm.EndpointChat {
+	if to == openai.Chat {
 		return checkMessages(fields[content])
 	}
 	if text := string(fields[content]); text == `""` || text == "[]" {
@@ -44,11 +44,11 @@ func checkBody(to llm.Endpoint, raw json.RawMessage) (string, error) {
 }
 
 // contentOf returns the field of a body with its input.
-func contentOf(to llm.Endpoint, fields map[string]json.RawMessage) string {
+func contentOf(to string, fields map[string]json.RawMessage) string {
 	switch {
-	case to == llm.EndpointChat:
+	case to == openai.Chat:
 		return "messages"
-	case to == llm.EndpointCompletions, to == llm.EndpointResponses && absent(fields["input"]) &&
+	case to == openai.Completions, to == openai.Responses && absent(fields["input"]) &&
 		!absent(fields["prompt"]):
 		return "prompt"
 	default:

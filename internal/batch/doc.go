@@ -4,7 +4,7 @@
 //	{"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m", "messages": [...]}}
 //	{"custom_id": "a-2", "method": "PUT", "url": "https://api.example/2", "headers": {...}, "charge": {"requests": 1}}
 //
-// The url is one of llm.Endpoints, as OpenAI accepts them. As an extension of the format, an absolute url is an HTTP
+// The url is one of openai.Endpoints, as OpenAI accepts them. As an extension of the format, an absolute url is an HTTP
 // request of its own, of any method, with headers and a charge.
 //
 // A Reader reads a file as a stream. Its memory is bounded by the longest line, and by about 30 bytes a line to find

@@ -9,30 +9,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 func TestBodiesOfEveryURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		url         llm.Endpoint
+		url         string
 		body, fault string
 	}{
-		{llm.EndpointResponses, `{"model":"m","input":"hi"}`, ""},
-		{llm.EndpointResponses, `{"model":"m","input":[{"role":"user","content":"hi"}]}`, ""},
-		{llm.EndpointResponses, `{"prompt":{"id":"pmpt_1"}}`, ""},
-		{llm.EndpointResponses, `{"model":"m"}`, "body.input"},
-		{llm.EndpointResponses, `{"input":"hi"}`, "body.model"},
-		{llm.EndpointEmbeddings, `{"model":"m","input":["a","b"]}`, ""},
-		{llm.EndpointEmbeddings, `{"model":"m","input":""}`, "body.input"},
-		{llm.EndpointEmbeddings, `{"model":"m","input":[]}`, "body.input"},
-		{llm.EndpointEmbeddings, `{"input":"a"}`, "body.model"},
-		{llm.EndpointCompletions, `{"model":"m","prompt":"a"}`, ""},
-		{llm.EndpointCompletions, `{"model":"m","input":"a"}`, "body.prompt"},
-		{llm.EndpointModerations, `{"input":"a"}`, ""},
-		{llm.EndpointModerations, `{"input":"a","model":7}`, "body.model"},
-		{llm.EndpointModerations, `{"model":"m"}`, "body.input"},
-		{llm.EndpointEmbeddings, `["a"]`, "body"},
+		{openai.Responses, `{"model":"m","input":"hi"}`, ""},
+		{openai.Responses, `{"model":"m","input":[{"role":"user","content":"hi"}]}`, ""},
+		{openai.Responses, `{"prompt":{"id":"pmpt_1"}}`, ""},
+		{openai.Responses, `{"model":"m"}`, "body.input"},
+		{openai.Responses, `{"input":"hi"}`, "body.model"},
+		{openai.Embeddings, `{"model":"m","input":["a","b"]}`, ""},
+		{openai.Embeddings, `{"model":"m","input":""}`, "body.input"},
+		{openai.Embeddings, `{"model":"m","input":[]}`, "body.input"},
+		{openai.Embeddings, `{"input":"a"}`, "body.model"},
+		{openai.Completions, `{"model":"m","prompt":"a"}`, ""},
+		{openai.Completions, `{"model":"m","input":"a"}`, "body.prompt"},
+		{openai.Moderations, `{"input":"a"}`, ""},
+		{openai.Moderations, `{"input":"a","model":7}`, "body.model"},
+		{openai.Moderations, `{"model":"m"}`, "body.input"},
+		{openai.Embeddings, `["a"]`, "body"},
 	} {
 		line, err := batch.NewReader(
 			strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,"body":%s}`, c.url, c.body)),
@@ -40,7 +40,7 @@ func TestBodiesOfEveryURL(t *testing.T) {
 		if fault, ok := errors.AsType[*batch.LineError](err); ok != (c.fault != "") || ok && fault.Field != c.fault {
 			t.Errorf("%s %s: got %v, want a fault at %q", c.url, c.body, err, c.fault)
 		}
-		if c.fault == "" && (line.HTTP() || line.URL != string(c.url) || string(line.Body) != c.body) {
+		if c.fault == "" && (line.HTTP() || line.URL != c.url || string(line.Body) != c.body) {
 			t.Errorf("got %+v", line)
 		}
 	}

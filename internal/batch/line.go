@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 // MaxName is the longest custom_id and model, in bytes. They are stored with each answer, and databases bound
@@ -23,7 +23,7 @@ type Line struct {
 	Number   int             // the number of the line, from 1; blank lines count
 	CustomID string          // unique in the file
 	Method   string          // POST; any method if URL is absolute
-	URL      string          // one of llm.Endpoints, or an absolute http or https URL
+	URL      string          // one of openai.Endpoints, or an absolute http or https URL
 	Body     json.RawMessage // unchanged: a JSON object; if URL is absolute, any JSON or nothing
 
 	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and the tokens of each
@@ -77,14 +77,14 @@ func parse(number int, text []byte, last bool) (Line, *LineError) {
 		return line, nil
 	}
 	// Before the method, because any method is valid for an absolute URL, which may be misspelt.
-	if known := llm.Endpoints(); !slices.Contains(known, llm.Endpoint(line.URL)) {
+	if known := openai.Endpoints(); !slices.Contains(known, line.URL) {
 		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL",
 			ErrUnknownURL, shorten(line.URL), strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", ")))
 	}
 	if line.Method != http.MethodPost {
 		return fault("method", fmt.Errorf("%w %q, supported: POST", ErrMethod, shorten(line.Method)))
 	}
-	if field, err := checkBody(llm.Endpoint(line.URL), fields["body"]); err != nil {
+	if field, err := checkBody(line.URL, fields["body"]); err != nil {
 		return fault(field, err)
 	}
 	line.Body = fields["body"]

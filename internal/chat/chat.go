@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
@@ -48,7 +49,7 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 		if client == nil {
 			return giveBack(missing)
 		}
-		ctx, release := client.Hold(ctx)
+		ctx, release := intake.Hold(ctx)
 		defer release()
 		if learning != nil && slices.Contains(learning.Limits, limit) {
 			job.Expect(learning.expect(call, limit))
@@ -66,7 +67,8 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 			return record.Answer{
 				Response: batches.Response{StatusCode: http.StatusOK, RequestID: answer.RequestID, Body: body},
 				Usage: batches.Usage{
-					Used: answer.Usage.Total(), Prompt: answer.Usage.Input, Completion: answer.Usage.Output,
+					Used: answer.Usage[llm.MeterTokens], Prompt: answer.Usage[llm.MeterInput],
+					Completion: answer.Usage[llm.MeterOutput],
 				},
 			}, nil
 		}, func() ([]byte, error) { return body, nil })
@@ -77,7 +79,7 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 // line, as in HandleCalls.
 func HandleRequests(w *worker.Worker, client *web.Client, recorder *record.Recorder) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[web.Request]) error {
-		ctx, release := client.Hold(ctx)
+		ctx, release := intake.Hold(ctx)
 		defer release()
 		var answer web.Answer
 		return run(ctx, job, recorder, webOf, func(ctx context.Context) (_ record.Answer, err error) {

@@ -1,7 +1,10 @@
 package chat
 
 import (
+	"cmp"
+
 	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -19,24 +22,28 @@ type Learning struct {
 // expect is what a call will take, by what was learned about its model in a limit: the estimate of its request, scaled.
 // Where nothing is known, it is the estimate. Nil for a request that can't be sent.
 func (l *Learning) expect(call llm.Call, limit string) reservations.Tokens {
-	e, err := call.Endpoint.Estimate(call.Request)
+	e, err := assess(call)
 	if err != nil {
 		return nil
 	}
-	return llm.Usage(l.Learner.Ratios(limit, e.Model).Scale(estimates.Tokens(e.Usage), e.Open)).Tokens()
+	return openai.Metered(l.Learner.Ratios(limit, e.Model).Scale(e.Tokens, e.Open))
 }
 
 // learn learns from an answer of which the provider has counted the tokens. Charge is what was charged for the call
 // while it ran.
 func (l *Learning) learn(call llm.Call, answer llm.Answer, charge reservations.Charge) {
-	e, err := call.Endpoint.Estimate(call.Request)
-	if err != nil || answer.Usage.Total() <= 0 || len(e.Model) > modelLength || charge.Limit == "" {
+	e, err := assess(call)
+	if err != nil || answer.Usage == nil || len(e.Model) > modelLength || charge.Limit == "" {
 		return
 	}
 	l.Learner.Observe(estimates.Sample{
-		Limit: charge.Limit, Model: e.Model, Estimated: estimates.Tokens(e.Usage), Open: e.Open,
-		Reserved: reserved(charge), Used: estimates.Tokens(answer.Usage),
+		Limit: charge.Limit, Model: e.Model, Estimated: e.Tokens, Open: e.Open, Reserved: reserved(charge),
+		Used: estimates.Tokens{Input: answer.Usage[llm.MeterInput], Output: answer.Usage[llm.MeterOutput]},
 	})
+}
+
+func assess(call llm.Call) (openai.Estimate, error) {
+	return openai.Assess(cmp.Or(string(call.Endpoint), openai.Chat), call.Request)
 }
 
 // reserved are the tokens of a charge, whichever meters count them.

@@ -34,7 +34,7 @@ func TestCallsAreChargedByWhatWasLearned(t *testing.T) {
 		t.Errorf("nothing is known, and still: %s", diff)
 	}
 	for range 100 {
-		l.learn(call, llm.Answer{Usage: llm.Usage{Input: 9, Output: 250}}, call.Taken[0])
+		l.learn(call, llm.Answer{Usage: of(9, 250)}, call.Taken[0])
 		l.learn(call, llm.Answer{}, call.Taken[0]) // the provider did not say
 	}
 	if diff := cmp.Diff(of(9, 250), l.expect(call, "openai"), cmpopts.EquateApprox(0.15, 0)); diff != "" {

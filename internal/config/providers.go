@@ -94,7 +94,8 @@ func (f file) providerFaults() (faults []error) {
 		if p.BaseURL == "" {
 			fault(".base_url", "is missing: it looks like https://host/v1")
 		} else {
-			walk(llm.Config{BaseURL: p.BaseURL}.Validate(), func(e error) {
+			_, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL})
+			walk(err, func(e error) {
 				if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 					fault("."+u.Field, "%s", u.Problem)
 				}

@@ -115,7 +115,7 @@ func (t taskFile) args(limits []reservations.Limit, http HTTP) (tasks.Args, erro
 			c.Taken = append(c.Taken, last)
 		}
 		if err == nil {
-			_, err = c.Endpoint.Estimate(c.Request)
+			_, err = c.Endpoint.Charge("", "", c.Request)
 		}
 		args = c.Call
 	case web.TaskType:

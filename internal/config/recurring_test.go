@@ -89,7 +89,7 @@ recurring:
 		"recurring.d.queue", `recurring.d.task: payload: json: unknown field "limits"`,
 		"recurring.e: there is no setting named at",
 		"recurring.e.task: payload", "recurring.f.cron: give either", "recurring.g h.name", "recurring.g h.cron: ",
-		`recurring.i.task: payload: http request: url host "b.example.com" is not allowed`,
+		`recurring.i.task: payload: http request: url: host "b.example.com" must be listed`,
 		"recurring.j.task: payload: chat request: ",
 		`recurring.k.task: payload: reservations: invalid charge: priority "none"`,
 	} {

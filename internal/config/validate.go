@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -44,7 +45,8 @@ func (f file) validate() []error {
 		}
 	})
 	faults = append(faults, f.providerFaults()...)
-	walk(f.HTTP.Client(func(string) string { return "" }).Validate(), func(e error) {
+	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))
+	walk(err, func(e error) {
 		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
 			fault("http."+u.Field, "%s", u.Problem)
 		}

@@ -22,24 +22,22 @@ const keyKept = "headway:{buckets}:kept"
 // would count twice.
 var ErrKeptElsewhere = errors.New("buckets are kept elsewhere")
 
-// Overrides are the rates that were set while the fleet runs, as mongostore and redisstore keep them.
-type Overrides interface {
-	Set(ctx context.Context, set reservations.Override) error
-	Unset(ctx context.Context, limit, key, meter string) (bool, error)
-	List(ctx context.Context) ([]reservations.Override, error)
+// Overriding stores the rates that were set while the fleet runs, as the stores of mongostore and redisstore do.
+type Overriding interface {
+	SetOverride(ctx context.Context, set reservations.Override) error
+	UnsetOverride(ctx context.Context, limit, key, meter string) (bool, error)
+	Overrides(ctx context.Context) ([]reservations.Override, error)
 }
 
 // Buckets are the shared buckets, the overrides of their limits, and what is kept in MongoDB.
 type Buckets struct {
 	reservations.Store
-	overrides Overrides
-	redis     redis.UniversalClient // that of Open, if it is not the caller's
-	mongo     *mongo.Client         // nil without MONGODB_URI
-	database  *mongo.Database
-}
+	Overriding
 
-// Overrides are kept beside the buckets.
-func (b *Buckets) Overrides() Overrides { return b.overrides }
+	redis    redis.UniversalClient // that of Open, if it is not the caller's
+	mongo    *mongo.Client         // nil without MONGODB_URI
+	database *mongo.Database
+}
 
 // Limiter returns a limiter for these limits under the overrides that the fleet has. The fault of single ones, which
 // are left out, is passed to warn.
@@ -63,7 +61,7 @@ func (b *Buckets) Limiter(
 // Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
 // error is of single overrides, which are left out.
 func (b *Buckets) Follow(ctx context.Context, limiter *reservations.Limiter) (read bool, err error) {
-	list, err := b.overrides.List(ctx)
+	list, err := b.Overrides(ctx)
 	if err != nil && list == nil {
 		return false, err
 	}
@@ -121,8 +119,9 @@ func Open(
 		err = agree(ctx, queue, kept)
 	}
 	if err == nil && kept == config.BucketsRedis {
-		b.overrides = redisstore.NewOverrides(queue)
-		b.Store, err = redisstore.Open(ctx, queue)
+		var store *redisstore.Store
+		store, err = redisstore.Open(ctx, queue)
+		b.Store, b.Overriding = store, store
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))

@@ -46,7 +46,7 @@ func TestOpen(t *testing.T) {
 		if !errors.Is(err, c.results) {
 			t.Errorf("%s: dead tasks: %v", what, err)
 		}
-		if _, err = b.Overrides().List(t.Context()); err != nil {
+		if _, err = b.Overrides(t.Context()); err != nil {
 			t.Errorf("%s: overrides: %v", what, err)
 		}
 		if err = b.Close(t.Context()); err != nil {

@@ -159,7 +159,7 @@ func open(
 	}
 	b := &Buckets{mongo: client, database: client.Database(database)}
 	store := mongostore.New(b.database, mongostore.Options{})
-	b.Store, b.overrides = store, mongostore.NewOverrides(b.database, "")
+	b.Store, b.Overriding = store, store
 	if err := store.EnsureIndexes(ctx); err != nil {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", reservations.ErrUnavailable, err)

@@ -30,7 +30,7 @@ func withRecords(t *testing.T) *world {
 	}
 	for i, kind := range []string{"mail", "mail", "job", "mail"} {
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
-		err := w.config.Dead.Record(t.Context(), []deadletter.Task{{
+		err := w.config.Dead.Recorder().Record(t.Context(), []deadletter.Task{{
 			ID: fmt.Sprintf("task-%d", i), Queue: "default", Type: kind, Payload: []byte(`{}`), At: at, MaxRetry: 25,
 			Cause: deadletter.CausePermanent,
 			Last:  deadletter.Attempt{Number: 1, At: at, Error: fmt.Sprintf("550 refused %d", i), Worker: "host:1"},

@@ -1,4 +1,4 @@
-// Package deadletter is what package worker records of tasks that fail: the contract of deadtasks.Store.
+// Package deadletter is what package worker records of tasks that fail: its contract with package deadtasks.
 package deadletter
 
 import (
@@ -16,8 +16,13 @@ type Ref struct {
 // written.
 var ErrNotKept = errors.New("the record of a dead task can't be kept")
 
+// Source is what worker.Config.Dead takes: a deadtasks.Store.
+type Source interface {
+	Recorder() Store
+}
+
 // Store keeps a record of each task that asynq archives, because asynq forgets archived tasks beyond 10 000 a
-// queue, and after 90 days. A deadtasks.Store is one, in MongoDB. It must be safe for concurrent use by any number of
+// queue, and after 90 days. A deadtasks.Store has one, in MongoDB. It must be safe for concurrent use by any number of
 // processes. No method is called for a task that succeeds at its first attempt.
 type Store interface {
 	// Failed records a failed attempt of a task that is retried. A repeated call for an attempt changes nothing.
@@ -33,6 +38,8 @@ type Store interface {
 	// Unknown returns the archived tasks that have no record of an end, or were requeued before they were archived.
 	// Beside an error it returns the ones it knows of.
 	Unknown(ctx context.Context, archived []Archived) ([]Archived, error)
+	// SentAgain says that failing or dead tasks of a queue were sent again under other IDs: they are no longer dead.
+	SentAgain(ctx context.Context, queue string, ids []string) error
 }
 
 // Attempt is one attempt of a task that failed.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -28,6 +29,21 @@ const (
 	// heldCopies is how often a held body counts: itself, and its stored form.
 	heldCopies = 3
 )
+
+// maxHeader bounds the headers of an answer, in bytes.
+const maxHeader = 64 << 10
+
+// Transport returns a new transport for answers with bounded headers, which keeps as many connections as are used at
+// once. If a program has replaced http.DefaultTransport by a type of its own, Transport returns that.
+func Transport() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	transport := standard.Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
+	return transport
+}
 
 // ErrTooLarge means that an answer is longer than its client accepts.
 var ErrTooLarge = errors.New("the answer is too large")
@@ -46,25 +62,26 @@ func New(size int64) *Budget {
 	return &Budget{size: size, room: semaphore.NewWeighted(size)}
 }
 
-// holding is the bytes that answers keep until the caller of Hold releases them.
+// holding is what answers take from their budgets until the caller of Hold releases it.
 type holding struct {
-	of *Budget
-
-	mu    sync.Mutex // guards bytes
-	bytes int64
+	mu    sync.Mutex // guards parts
+	parts []func()   // each releases the bytes of one answer
 }
 
 type holdingKey struct{}
 
-// Hold returns a context for reading one answer. The answer counts until release is called, not only while it is
-// read. Read only one answer with each such context: a second one may wait for room that the first one holds.
-func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()) {
-	h := &holding{of: b}
+// Hold returns a context for reading one answer. The answer counts against its budget until release is called, not only
+// while it is read. Release may be called again. Read only one answer with each such context: a second one may wait for
+// room that the first one holds.
+func Hold(ctx context.Context) (held context.Context, release func()) {
+	h := &holding{}
 	return context.WithValue(ctx, holdingKey{}, h), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		b.room.Release(h.bytes)
-		h.bytes = 0
+		for _, part := range h.parts {
+			part()
+		}
+		h.parts = nil
 	}
 }
 
@@ -96,13 +113,14 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 
 // releaser returns bytes to the budget, or leaves them to the holding of the context.
 func (b *Budget) releaser(ctx context.Context, bytes int64) func() {
+	release := func() { b.room.Release(bytes) }
 	h, ok := ctx.Value(holdingKey{}).(*holding)
-	if !ok || h.of != b {
-		return func() { b.room.Release(bytes) }
+	if !ok {
+		return release
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.bytes += bytes
+	h.parts = append(h.parts, release)
 	return func() {}
 }
 

@@ -47,7 +47,7 @@ func TestLargeAnswersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := intake.New(2 * most)
 		large := func() io.Reader { return bytes.NewReader(make([]byte, most)) }
-		held, letGo := budget.Hold(t.Context())
+		held, letGo := intake.Hold(t.Context())
 		_, release, err := budget.Read(held, large(), most)
 		if release(); err != nil {
 			t.Fatal(err)

@@ -18,17 +18,16 @@ import (
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
 var errBroken = errors.New("broken")
 
 // status is an error with an answer of that status.
-type status int
-
-func (s status) Error() string { return "answered" }
-func (s status) Answered() (int, string, json.RawMessage) {
-	return int(s), "req_1", json.RawMessage(`{"error":{}}`)
+func status(code int) error {
+	return &web.Error{Answer: web.Answer{StatusCode: code, RequestID: "req_1", Body: []byte(`{"error":{}}`)}}
 }
 
 func storeAt(t *testing.T, uri string) *batches.Store {
@@ -263,6 +262,32 @@ func TestArchivedTaskHasAResult(t *testing.T) {
 		if line == 3 && (r.Failure == nil || r.Failure.Code != record.CodeRefused) || line == 4 &&
 			(r.Response == nil || r.Response.StatusCode != 429) {
 			t.Errorf("line %d: %+v", line, r)
+		}
+	}
+}
+
+// The result of a refused call has the provider's answer, or the fields of its error in the shape of OpenAI's.
+func TestAnswerOfAProvider(t *testing.T) {
+	t.Parallel()
+	page := &llm.Error{StatusCode: 400, RequestID: "req_1", Message: "a <page>", Type: "t", Body: []byte("a <page>")}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&llm.Error{StatusCode: 400, Message: "no", Body: []byte(`{"error":{},"x":1}`)}, `{"error":{},"x":1}`},
+		{tasks.Permanent(page), `{"error":{"message":"a \u003cpage\u003e","type":"t","param":null,"code":null}}`},
+		{&llm.Error{StatusCode: 200, Message: "the answer is empty"}, ""},
+		{&llm.Error{Err: errBroken}, ""},
+		{&web.Error{Answer: web.Answer{StatusCode: 500, Body: []byte("oops")}}, "oops"},
+		{&web.Error{Answer: web.Answer{StatusCode: 500}, Err: errBroken}, ""},
+	} {
+		r := record.Failed(requestOf(1), record.CodeFailed, c.err)
+		var got string
+		if r.Response != nil {
+			got = string(r.Response.Body)
+		}
+		if got != c.want || (r.Failure == nil) != (c.want != "") {
+			t.Errorf("%v: %q, %+v", c.err, got, r.Failure)
 		}
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
+	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/tasks/web"
 )
 
 // The codes of failures without an answer of the API. CodeCancelled, CodeExpired and CodeTimeout are OpenAI's own.
@@ -70,21 +73,39 @@ func Failed(q Request, code string, err error) batches.Result {
 	return r
 }
 
-// answered is an error with the answer of an API.
-type answered interface {
-	error
-	Answered() (status int, requestID string, body json.RawMessage)
+// answerIn returns the answer of the API in the error, or nil. There is none for an answer whose status is no error and
+// that can't be used.
+func answerIn(err error) *batches.Response {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.StatusCode >= http.StatusBadRequest {
+		return &batches.Response{StatusCode: e.StatusCode, RequestID: e.RequestID, Body: errorBody(e)}
+	}
+	if e, ok := errors.AsType[*web.Error](err); ok && e.Err == nil && e.Answer.StatusCode != 0 {
+		return &batches.Response{StatusCode: e.Answer.StatusCode, RequestID: e.Answer.RequestID, Body: e.Answer.Body}
+	}
+	return nil
 }
 
-// answerIn returns the answer of the API in the error, or nil.
-func answerIn(err error) *batches.Response {
-	var a answered
-	if !errors.As(err, &a) {
-		return nil
+// errorBody returns the body of a provider's error if that is a JSON object, else an object in the shape of OpenAI's
+// errors.
+func errorBody(e *llm.Error) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(e.Body, &object) == nil && object != nil {
+		return e.Body
 	}
-	status, requestID, body := a.Answered()
-	if status == 0 {
-		return nil
+	named := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
 	}
-	return &batches.Response{StatusCode: status, RequestID: requestID, Body: body}
+	type fields struct {
+		Message string  `json:"message"`
+		Type    *string `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	body, _ := json.Marshal(map[string]fields{ // texts have no fault
+		"error": {e.Message, named(e.Type), named(e.Param), named(e.Code)},
+	})
+	return body
 }

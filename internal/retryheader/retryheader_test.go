@@ -15,23 +15,29 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAfter(t *testing.T) {
 	t.Parallel()
+	const date = "Sat, 21 Nov 2026 10:00:00 GMT"
 	for _, c := range []struct {
-		name, value, date string
-		want              time.Duration
+		after, ms, date string
+		want            time.Duration
 	}{
-		{"Retry-After", "5", "", 5 * time.Second},
-		{"Retry-After", "1.5", "", 1500 * time.Millisecond},
-		{"Retry-After-Ms", "35", "", 35 * time.Millisecond},
-		{"Retry-After", "Sat, 21 Nov 2026 10:01:30 GMT", "Sat, 21 Nov 2026 10:00:00 GMT", 90 * time.Second},
-		{"Retry-After", "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:01:30 GMT", 0},
-		{"Retry-After", "1e300", "", bucket.MaxWait},
-		{"Retry-After", "-1", "", 0},
-		{"Retry-After", "NaN", "", 0},
-		{"Retry-After", "soon", "", 0},
-		{"X-Other", "5", "", 0},
+		{"5", "", "", 5 * time.Second},
+		{"1.5", "", "", 1500 * time.Millisecond},
+		{"", "35", "", 35 * time.Millisecond},
+		{"2", "1500", "", 1500 * time.Millisecond},
+		{"2", "soon", "", 2 * time.Second},
+		{"Sat, 21 Nov 2026 10:01:30 GMT", "", date, 90 * time.Second},
+		{"Sat, 21 Nov 2026 09:00:00 GMT", "", date, 0},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", "", "", bucket.MaxWait},
+		{"1e300", "", "", bucket.MaxWait},
+		{"Inf", "", "", bucket.MaxWait},
+		{"-1", "", "", 0},
+		{"NaN", "", "", 0},
+		{"soon", "", "", 0},
+		{"", "", "", 0},
 	} {
-		if got := retryheader.After(http.Header{c.name: {c.value}, "Date": {c.date}}); got != c.want {
-			t.Errorf("%s: %s: got %v, want %v", c.name, c.value, got, c.want)
+		h := http.Header{"Retry-After": {c.after}, "Retry-After-Ms": {c.ms}, "Date": {c.date}}
+		if got := retryheader.After(h); got != c.want {
+			t.Errorf("%v: got %v, want %v", h, got, c.want)
 		}
 	}
 }

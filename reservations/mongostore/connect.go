@@ -23,10 +23,12 @@ const (
 
 // Connect returns a client for the server at uri, which has answered. TLS, credentials and timeouts come from the uri;
 // if it sets no timeout, calls look for a server for 2 seconds. An error never shows the uri's credentials; where the
-// server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client. Each change may
-// set more options, as Metrics.Mongo of package metrics does.
+// server does not answer it matches reservations.ErrUnavailable. The caller disconnects the client.
+//
+// Each change may set more options, as Metrics.Mongo of package metrics does. A change that sets a Monitor has to call
+// the one that is there: through it a Store knows whether a call was sent at all.
 func Connect(ctx context.Context, uri string, change ...func(*options.ClientOptions)) (*mongo.Client, error) {
-	settings, err := ClientOptions(uri)
+	settings, err := clientOptions(uri)
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +47,7 @@ func Connect(ctx context.Context, uri string, change ...func(*options.ClientOpti
 	return client, nil
 }
 
-// ClientOptions are the settings that Connect uses, for callers that add their own. Keep the Monitor, or call it
-// from yours: through it a Store knows whether a call was sent at all.
-func ClientOptions(uri string) (*options.ClientOptions, error) {
+func clientOptions(uri string) (*options.ClientOptions, error) {
 	settings := options.Client().ApplyURI(uri)
 	if err := settings.Validate(); err != nil {
 		return nil, fmt.Errorf("connect to MongoDB: %w", withoutCredentials(err, uri))

@@ -1,6 +1,13 @@
 package mongostore
 
-import "time"
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// ClientOptions are the settings of Connect before any change.
+func ClientOptions(uri string) (*options.ClientOptions, error) { return clientOptions(uri) }
 
 // WithPatience sets how long a call competes.
 func (s *Store) WithPatience(d time.Duration) *Store {

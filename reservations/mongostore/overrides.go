@@ -7,18 +7,12 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/headway-go/headway/internal/mongoerr"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
-
-// DefaultOverrides is where overrides are kept.
-const DefaultOverrides = "headway_overrides"
 
 // setAttempts is how often an override is written where others write the same one.
 const setAttempts = 5
@@ -26,30 +20,16 @@ const setAttempts = 5
 // ErrMalformedOverride is matched when the collection holds a document that is no override.
 var ErrMalformedOverride = errors.New("mongostore: malformed override")
 
-// Overrides are the rates that were set while the fleet runs, one document for each meter of a limit or of one of its
-// keys. Safe for concurrent use, by any number of processes.
-type Overrides struct{ documents *mongo.Collection }
-
-// NewOverrides returns the overrides in a collection of db; an empty name means DefaultOverrides. All processes of a
-// fleet must name the same. It sends nothing. The client of db stays the caller's to disconnect.
-func NewOverrides(db *mongo.Database, collection string) *Overrides {
-	if collection == "" {
-		collection = DefaultOverrides
-	}
-	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Overrides{documents: db.Collection(collection, settings)}
-}
-
-// Set writes an override in the place of an earlier one for the same meter and key, if there is one. It does not know
-// the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
+// SetOverride writes an override in the place of an earlier one for the same meter and key, if there is one. It does
+// not know the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
 // reservations.ErrUnavailable: it may be set all the same, and setting it again does no harm.
-func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
+func (s *Store) SetOverride(ctx context.Context, set reservations.Override) error {
 	override, err := stored.EncodeOverride(set)
 	if err != nil {
 		return err
 	}
 	for range setAttempts {
-		_, err = o.documents.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
+		_, err = s.overrides.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
 		if err == nil || !mongoerr.Conflict(err) {
 			break
 		}
@@ -60,9 +40,9 @@ func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
 	return nil
 }
 
-// Unset takes an override back, and says whether there was one. Errors as for Set.
-func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, error) {
-	result, err := o.documents.DeleteOne(ctx, bson.D{to("_id", stored.OverrideID(limit, key, meter))})
+// UnsetOverride takes an override back, and says whether there was one. Errors as for SetOverride.
+func (s *Store) UnsetOverride(ctx context.Context, limit, key, meter string) (bool, error) {
+	result, err := s.overrides.DeleteOne(ctx, bson.D{to("_id", stored.OverrideID(limit, key, meter))})
 	if err != nil {
 		which := reservations.Override{Limit: limit, Key: key, Meter: meter}
 		return false, fmt.Errorf("%w: unset override %v: %w", reservations.ErrUnavailable, which, err)
@@ -70,13 +50,13 @@ func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, 
 	return result.DeletedCount > 0, nil
 }
 
-// List reads all overrides, in one call, sorted by limit, key and meter. Documents that can't be read are left out and
-// named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
-// reservations.ErrUnavailable.
-func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
+// Overrides reads all overrides, in one call, sorted by limit, key and meter. Documents that can't be read are left out
+// and named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
+// reservations.ErrUnavailable. The method fits worker.Config.Overrides.
+func (s *Store) Overrides(ctx context.Context) ([]reservations.Override, error) {
 	var raw []bson.Raw
 	sorted := options.Find().SetSort(bson.D{to("limit", 1), to("key", 1), to("meter", 1)})
-	found, err := o.documents.Find(ctx, bson.D{}, sorted)
+	found, err := s.overrides.Find(ctx, bson.D{}, sorted)
 	if err == nil {
 		err = found.All(ctx, &raw)
 	}

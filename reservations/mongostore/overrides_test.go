@@ -20,8 +20,8 @@ func TestOverrides(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := database(t)
-	o := mongostore.NewOverrides(db, "")
-	if list, err := o.List(ctx); err != nil || len(list) != 0 {
+	o := mongostore.New(db, mongostore.Options{})
+	if list, err := o.Overrides(ctx); err != nil || len(list) != 0 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	at := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
@@ -35,21 +35,21 @@ func TestOverrides(t *testing.T) {
 	first := whole
 	first.Rate = 100
 	for _, set := range []reservations.Override{keyed, first, whole} {
-		if err := o.Set(ctx, set); err != nil {
+		if err := o.SetOverride(ctx, set); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, err := mongostore.NewOverrides(db, mongostore.DefaultOverrides).List(ctx)
+	list, err := mongostore.New(db, mongostore.Options{Overrides: mongostore.DefaultOverrides}).Overrides(ctx)
 	if diff := cmp.Diff([]reservations.Override{whole, keyed}, list); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	if there, err := o.Unset(ctx, "openai", "", "tokens"); there || err != nil {
+	if there, err := o.UnsetOverride(ctx, "openai", "", "tokens"); there || err != nil {
 		t.Errorf("unset what is not there: %v, %v", there, err)
 	}
-	if there, err := o.Unset(ctx, "openai", "a/b:c", "tokens"); !there || err != nil {
+	if there, err := o.UnsetOverride(ctx, "openai", "a/b:c", "tokens"); !there || err != nil {
 		t.Errorf("unset: %v, %v", there, err)
 	}
-	if list, err := o.List(ctx); err != nil || len(list) != 1 {
+	if list, err := o.Overrides(ctx); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -58,9 +58,9 @@ func TestOverridesThatAreNone(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := database(t)
-	o := mongostore.NewOverrides(db, "")
+	o := mongostore.New(db, mongostore.Options{})
 	for _, period := range []time.Duration{0, -time.Second, time.Microsecond, 1500 * time.Microsecond} {
-		err := o.Set(ctx, reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: period})
+		err := o.SetOverride(ctx, reservations.Override{Limit: "openai", Meter: "requests", Rate: 1, Period: period})
 		if !errors.Is(err, reservations.ErrInvalidLimit) || !strings.Contains(err.Error(), "requests.period") {
 			t.Errorf("%v: %v", period, err)
 		}
@@ -74,19 +74,19 @@ func TestOverridesThatAreNone(t *testing.T) {
 	none.Key, none.Rate = "none", math.NaN()
 	endless.Key, endless.Capacity = "endless", math.Inf(1)
 	for _, set := range []reservations.Override{good, none, endless} {
-		if err := o.Set(ctx, set); err != nil {
+		if err := o.SetOverride(ctx, set); err != nil {
 			t.Fatal(err)
 		}
 	}
 	past.Key = "past"
-	if err := o.Set(ctx, past); err != nil {
+	if err := o.SetOverride(ctx, past); err != nil {
 		t.Fatal(err)
 	}
 	tooShort := bson.D{{Key: "$set", Value: bson.D{{Key: "period", Value: int64(math.MinInt64)}}}}
 	if _, err := db.Collection(mongostore.DefaultOverrides).UpdateByID(ctx, "openai:past/requests", tooShort); err != nil {
 		t.Fatal(err)
 	}
-	list, err := o.List(ctx)
+	list, err := o.Overrides(ctx)
 	if len(list) != 2 || !errors.Is(err, mongostore.ErrMalformedOverride) {
 		t.Fatalf("%v, %v", list, err)
 	}
@@ -105,18 +105,18 @@ func TestOverridesThatAreNone(t *testing.T) {
 // Many callers that set the same override at once do not fail. One of them wins.
 func TestOverridesSetAtOnce(t *testing.T) {
 	t.Parallel()
-	o := mongostore.NewOverrides(database(t), "")
+	o := mongostore.New(database(t), mongostore.Options{})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			set := reservations.Override{Limit: "openai", Meter: "requests", Rate: float64(i + 1), Period: time.Second}
-			if err := o.Set(t.Context(), set); err != nil {
+			if err := o.SetOverride(t.Context(), set); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if list, err := o.List(t.Context()); err != nil || len(list) != 1 {
+	if list, err := o.Overrides(t.Context()); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -128,13 +128,13 @@ func TestOverridesWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := mongostore.NewOverrides(client.Database(name), "")
+	o := mongostore.New(client.Database(name), mongostore.Options{})
 	if err = client.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = o.List(t.Context())
-	_, unset := o.Unset(t.Context(), "a", "", "b")
-	set := o.Set(t.Context(), reservations.Override{Limit: "a", Meter: "b", Rate: 1, Period: time.Second})
+	_, err = o.Overrides(t.Context())
+	_, unset := o.UnsetOverride(t.Context(), "a", "", "b")
+	set := o.SetOverride(t.Context(), reservations.Override{Limit: "a", Meter: "b", Rate: 1, Period: time.Second})
 	for _, err := range []error{err, unset, set} {
 		if !errors.Is(err, reservations.ErrUnavailable) {
 			t.Errorf("%v is not ErrUnavailable", err)

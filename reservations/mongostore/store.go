@@ -1,8 +1,8 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -16,38 +16,48 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// DefaultCollection is where buckets are kept.
-const DefaultCollection = "headway_buckets"
+const (
+	// DefaultCollection is where buckets are kept.
+	DefaultCollection = "headway_buckets"
+	// DefaultOverrides is where overrides are kept.
+	DefaultOverrides = "headway_overrides"
+)
 
 // Options of a Store. The zero value is right for production.
 type Options struct {
 	// Collection holds the buckets. Defaults to DefaultCollection. All users of a limit must name the same.
 	Collection string
+	// Overrides holds the rates that were set while the fleet runs, one document for each meter of a limit or of one of
+	// its keys. Defaults to DefaultOverrides. All processes of a fleet must name the same.
+	Overrides string
 	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the
 	// server's.
 	Now func() time.Time
 }
 
-// Store is a reservations.Store in MongoDB. Safe for concurrent use, by any number of processes.
+// Store is a reservations.Store in MongoDB, which stores overrides as well. Safe for concurrent use, by any number of
+// processes.
 type Store struct {
 	buckets   *mongo.Collection
+	overrides *mongo.Collection
 	now       func() time.Time // Options.Now
 	memory    memory
 	patience  time.Duration // how long a call competes
-	monitored atomic.Bool   // the monitor of ClientOptions saw a call
+	monitored atomic.Bool   // the monitor of Connect saw a call
 	answered  atomic.Int64  // when the server last answered a call, in nanoseconds since 1970
 }
 
 var _ reservations.Store = (*Store)(nil)
 
-// New returns a Store that keeps its buckets in db. It sends nothing; see Ping and EnsureIndexes. The caller
-// disconnects the client of db.
+// New returns a Store that keeps its buckets in db. It sends nothing; see EnsureIndexes. The caller disconnects the
+// client of db.
 func New(db *mongo.Database, o Options) *Store {
-	if o.Collection == "" {
-		o.Collection = DefaultCollection
-	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{buckets: db.Collection(o.Collection, settings), now: o.Now, patience: patience}
+	return &Store{
+		buckets:   db.Collection(cmp.Or(o.Collection, DefaultCollection), settings),
+		overrides: db.Collection(cmp.Or(o.Overrides, DefaultOverrides), settings),
+		now:       o.Now, patience: patience,
+	}
 }
 
 // Reset implements reservations.Store: it deletes the document.
@@ -65,12 +75,4 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	read, err := s.read(ctx, bucket.Name(limit, key), 0)
 	return read.bucket, read.clock, err
-}
-
-// Ping asks the server whether it can be written to. The error matches reservations.ErrUnavailable.
-func (s *Store) Ping(ctx context.Context) error {
-	if err := s.buckets.Database().Client().Ping(ctx, readpref.Primary()); err != nil {
-		return fmt.Errorf("%w: ping MongoDB: %w", reservations.ErrUnavailable, err)
-	}
-	return nil
 }

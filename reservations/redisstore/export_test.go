@@ -10,6 +10,11 @@ import (
 // KeyEpoch is the key of the epoch.
 const KeyEpoch = keyEpoch
 
+// Unchecked is Open without its questions to the server.
+func Unchecked(client redis.UniversalClient) *Store {
+	return &Store{client: client, patience: patience}
+}
+
 // WithClock replaces Redis's clock; nil leaves it.
 func (s *Store) WithClock(now func() time.Time) *Store {
 	s.now = now

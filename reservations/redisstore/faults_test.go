@@ -171,9 +171,8 @@ func TestMaxmemoryReached(t *testing.T) {
 	if !strings.Contains(err.Error(), "maxmemory") || errors.Is(err, reservations.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
-	overrides := redisstore.NewOverrides(client)
 	set := reservations.Override{Limit: "api", Meter: "m", Rate: 1, Period: time.Second}
-	if err = overrides.Set(t.Context(), set); !errors.Is(err, reservations.ErrUnavailable) {
+	if err = store.SetOverride(t.Context(), set); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("set an override: %v", err)
 	}
 	if err = client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/reservations"
@@ -17,24 +16,17 @@ import (
 // ErrMalformedOverride is matched when the hash holds a value that is no override.
 var ErrMalformedOverride = errors.New("redisstore: malformed override")
 
-// Overrides are the rates that were set while the fleet runs. Safe for concurrent use, by any number of processes. A
-// Redis that loses its data loses them too: then the configured rates count.
-type Overrides struct{ client redis.UniversalClient }
-
-// NewOverrides returns the overrides in the Redis of client. It sends nothing. The caller closes the client.
-func NewOverrides(client redis.UniversalClient) *Overrides { return &Overrides{client: client} }
-
-// Set writes an override in the place of an earlier one for the same meter and key, if there is one. It does not know
-// the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
+// SetOverride writes an override in the place of an earlier one for the same meter and key, if there is one. It does
+// not know the limits; the period has to be whole milliseconds (reservations.ErrInvalidLimit). Other errors match
 // reservations.ErrUnavailable: it may be set all the same, and setting it again does no harm.
-func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
+func (s *Store) SetOverride(ctx context.Context, set reservations.Override) error {
 	override, err := stored.EncodeOverride(set)
 	if err != nil {
 		return err
 	}
 	document, err := bson.Marshal(override)
 	if err == nil {
-		err = o.client.HSet(ctx, keyOverrides, override.ID, document).Err()
+		err = s.client.HSet(ctx, keyOverrides, override.ID, document).Err()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: set override %v: %w", reservations.ErrUnavailable, set, explained(err))
@@ -42,9 +34,9 @@ func (o *Overrides) Set(ctx context.Context, set reservations.Override) error {
 	return nil
 }
 
-// Unset takes an override back, and says whether there was one. Errors as for Set.
-func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, error) {
-	n, err := o.client.HDel(ctx, keyOverrides, stored.OverrideID(limit, key, meter)).Result()
+// UnsetOverride takes an override back, and says whether there was one. Errors as for SetOverride.
+func (s *Store) UnsetOverride(ctx context.Context, limit, key, meter string) (bool, error) {
+	n, err := s.client.HDel(ctx, keyOverrides, stored.OverrideID(limit, key, meter)).Result()
 	if err != nil {
 		which := reservations.Override{Limit: limit, Key: key, Meter: meter}
 		return false, fmt.Errorf("%w: unset override %v: %w", reservations.ErrUnavailable, which, err)
@@ -52,11 +44,11 @@ func (o *Overrides) Unset(ctx context.Context, limit, key, meter string) (bool, 
 	return n > 0, nil
 }
 
-// List reads all overrides, in one call, sorted by limit, key and meter. Values that can't be read are left out and
-// named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
-// reservations.ErrUnavailable.
-func (o *Overrides) List(ctx context.Context) ([]reservations.Override, error) {
-	all, err := o.client.HGetAll(ctx, keyOverrides).Result()
+// Overrides reads all overrides, in one call, sorted by limit, key and meter. Values that can't be read are left out
+// and named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
+// reservations.ErrUnavailable. The method fits worker.Config.Overrides.
+func (s *Store) Overrides(ctx context.Context) ([]reservations.Override, error) {
+	all, err := s.client.HGetAll(ctx, keyOverrides).Result()
 	if err != nil {
 		return nil, fmt.Errorf("%w: list overrides: %w", reservations.ErrUnavailable, err)
 	}

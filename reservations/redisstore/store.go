@@ -22,7 +22,9 @@ const (
 	queueKept = 200 * time.Millisecond
 )
 
-// Store is a reservations.Store in Redis. Safe for concurrent use, by any number of processes.
+// Store is a reservations.Store in Redis, which stores overrides as well: the rates that were set while the fleet runs.
+// A Redis that loses its data loses them too; then the configured rates count. Safe for concurrent use, by any number
+// of processes.
 type Store struct {
 	client   redis.UniversalClient
 	now      func() time.Time // replaces Redis's clock in tests

@@ -20,21 +20,21 @@ func TestFaultsOfAddressesDoNotShowThem(t *testing.T) {
 		"ftp://u:" + password + "@h",
 		"https://u:" + password + "@h/v1", "https://[u:" + password + "@h", "https://u:%zz" + password + "@h",
 	} {
-		err := llm.Config{BaseURL: address}.Validate()
+		_, err := llm.NewClient(llm.Config{BaseURL: address})
 		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != "base_url" {
 			t.Errorf("%s: %v", address, err)
 		} else if strings.Contains(err.Error(), password) {
 			t.Errorf("%s is shown: %v", address, err)
 		}
-		err = web.Request{URL: address}.Validate()
-		if fault, ok := errors.AsType[*web.RequestError](err); !ok || fault.Field != "url" {
+		err = web.Config{}.Check(web.Request{URL: address})
+		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != "url" {
 			t.Errorf("%s: %v", address, err)
 		} else if strings.Contains(err.Error(), password) {
 			t.Errorf("%s is shown: %v", address, err)
 		}
 	}
-	if err := (llm.Config{BaseURL: "https://h/v1?key=" + password}).Validate(); err == nil ||
-		strings.Contains(err.Error(), password) {
+	_, err := llm.NewClient(llm.Config{BaseURL: "https://h/v1?key=" + password})
+	if err == nil || strings.Contains(err.Error(), password) {
 		t.Errorf("a query: %v", err)
 	}
 }

@@ -19,105 +19,6 @@ import (
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-func TestEndpointEstimates(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("x", 40) // 10 tokens
-	for name, c := range map[string]struct {
-		endpoint llm.Endpoint
-		body     string
-		want     llm.Usage
-		fault    string // the invalid field
-	}{
-		"chat": {endpoint: llm.EndpointChat, body: hello, want: llm.Usage{Input: 9, Output: 10}},
-		"embed a text": {
-			endpoint: llm.EndpointEmbeddings, body: `{"model":"m","input":"` + text + `"}`,
-			want: llm.Usage{Input: 10},
-		},
-		"embed texts": {
-			endpoint: llm.EndpointEmbeddings, body: `{"input":["` + text + `","a",""]}`,
-			want: llm.Usage{Input: 12},
-		},
-		"embed token ids": {
-			endpoint: llm.EndpointEmbeddings, body: `{"input":[1,2,3]}`,
-			want: llm.Usage{Input: 3},
-		},
-		"embed lists of ids": {
-			endpoint: llm.EndpointEmbeddings, body: `{"input":[[1,2,3],[4]]}`,
-			want: llm.Usage{Input: 4},
-		},
-		"embed nothing":       {endpoint: llm.EndpointEmbeddings, body: `{"model":"m"}`, fault: "input"},
-		"embed an empty list": {endpoint: llm.EndpointEmbeddings, body: `{"input":[]}`, fault: "input"},
-		"embed a number":      {endpoint: llm.EndpointEmbeddings, body: `{"input":7}`, fault: "input"},
-		"embed an object": {
-			endpoint: llm.EndpointEmbeddings, body: `{"input":[{"text":"a"}]}`,
-			fault: "input",
-		},
-		"embed a mixture": {
-			endpoint: llm.EndpointEmbeddings, body: `{"input":["a",[1,"b"]]}`,
-			fault: "input",
-		},
-		"respond": {endpoint: llm.EndpointResponses, body: `{"input":"` + text +
-			`","max_output_tokens":7}`, want: llm.Usage{Input: 17, Output: 7}},
-		"respond, unbounded": {
-			endpoint: llm.EndpointResponses, body: `{"input":"` + text + `"}`,
-			want: llm.Usage{Input: 17, Output: llm.OutputDefault},
-		},
-		"respond to a conversation": {
-			endpoint: llm.EndpointResponses,
-			body: `{"input":[{"role":"user","content":[{"type":"input_text","text":"` + text +
-				`"},{"type":"input_image","detail":"low"}]}],"max_output_tokens":1}`, want: llm.Usage{
-				Input:  102,
-				Output: 1,
-			},
-		},
-		"respond to a template": {
-			endpoint: llm.EndpointResponses,
-			body:     `{"prompt":{"id":"p"},"max_output_tokens":1}`, want: llm.Usage{Input: 10, Output: 1},
-		},
-		"respond to nothing":  {endpoint: llm.EndpointResponses, body: `{"model":"m"}`, fault: "input"},
-		"respond to a number": {endpoint: llm.EndpointResponses, body: `{"input":7}`, fault: "input"},
-		"respond later": {
-			endpoint: llm.EndpointResponses, body: `{"input":"a","background":true}`,
-			fault: "background",
-		},
-		"respond piecemeal": {
-			endpoint: llm.EndpointResponses, body: `{"input":"a","stream":true}`,
-			fault: "stream",
-		},
-		"respond at no length": {
-			endpoint: llm.EndpointResponses, body: `{"input":"a","max_output_tokens":-1}`,
-			fault: "max_output_tokens",
-		},
-		"complete": {
-			endpoint: llm.EndpointCompletions, body: `{"prompt":"` + text + `"}`,
-			want: llm.Usage{Input: 10, Output: 16},
-		},
-		"complete several": {endpoint: llm.EndpointCompletions, body: `{"prompt":["` + text +
-			`","a"],"max_tokens":5,"n":2,"best_of":3}`, want: llm.Usage{Input: 11, Output: 30}},
-		"complete nothing": {endpoint: llm.EndpointCompletions, body: `{}`, fault: "prompt"},
-		"moderate":         {endpoint: llm.EndpointModerations, body: `{"input":"` + text + `"}`},
-		"moderate nothing": {endpoint: llm.EndpointModerations, body: `{"input":null}`, fault: "input"},
-		"no object":        {endpoint: llm.EndpointModerations, body: `[]`, fault: "request"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := c.endpoint.Estimate(json.RawMessage(c.body))
-			fault, ok := errors.AsType[*llm.RequestError](err)
-			if c.fault != "" && (!ok || fault.Field != c.fault || fault.Endpoint != c.endpoint) || c.fault == "" &&
-				err != nil {
-				t.Fatalf("got %v", err)
-			}
-			if diff := cmp.Diff(c.want, got.Usage); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	_, err := llm.Endpoint("/v1/images").Estimate(json.RawMessage(`{}`))
-	if !errors.Is(err, llm.ErrUnknownEndpoint) || !strings.Contains(err.Error(), "/v1/embeddings") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestCallCharges(t *testing.T) {
 	t.Parallel()
 	call, err := llm.NewCall(llm.EndpointModerations, "openai", json.RawMessage(`{"input":"a"}`))
@@ -177,7 +78,7 @@ func TestRunCallAtEveryEndpoint(t *testing.T) {
 		if err != nil || !strings.Contains(string(answer.Body), c.answer) || answer.RequestID == "" {
 			t.Errorf("%s: %s, %v", endpoint, answer.Body, err)
 		}
-		if got := used["tokens"]; got != answer.Usage.Total() || got > call.Taken[0].Tokens["tokens"] ||
+		if got := used["tokens"]; got != answer.Usage["tokens"] || got > call.Taken[0].Tokens["tokens"] ||
 			(got == 0) != (endpoint == llm.EndpointModerations) {
 			t.Errorf("%s: used %v of %v, usage %v", endpoint, used, call.Taken[0].Tokens, answer.Usage)
 		}
@@ -208,8 +109,9 @@ func TestRunCallSendsTheBytesAsTheyAre(t *testing.T) {
 		Endpoint: llm.EndpointEmbeddings,
 		Request:  json.RawMessage(body),
 	}, nil)
-	if want := (llm.Usage{Input: 8}); err != nil || answer.Usage != want {
-		t.Errorf("%+v, %v", answer, err)
+	want := reservations.Tokens{"input_tokens": 8, "output_tokens": 0, "tokens": 8, "tokens_per_day": 8}
+	if diff := cmp.Diff(want, answer.Usage); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }
 
@@ -249,15 +151,17 @@ func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
 	again := map[int]bool{401: true, 408: true, 409: true, 425: true, 429: true}
 	for status := 400; status < 600; status++ {
-		want := again[status] || status >= 500
-		if got := !(&llm.Error{StatusCode: status}).Permanent(); got != want {
-			t.Errorf("%d: tried again %v, want %v", status, got, want)
+		for message, too := range map[string]bool{"no": false, "Request too large for gpt-4o": status == 429} {
+			answer := fixed{status, []byte(`{"error":{"message":"` + message + `"}}`)}
+			client, err := llm.NewClient(llm.Config{APIKey: secret, HTTPClient: &http.Client{Transport: answer}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := !again[status] && status < 500 || too
+			_, err = client.Run(t.Context(), newChat(t, hello), nil)
+			if got := errors.Is(err, tasks.ErrPermanent); err == nil || got != want {
+				t.Errorf("%d %s: permanent %v, want %v", status, message, got, want)
+			}
 		}
-	}
-	if (&llm.Error{}).Permanent() {
-		t.Error("a broken connection is permanent")
-	}
-	if !(&llm.Error{StatusCode: 429, Message: "Request too large for gpt-4o"}).Permanent() {
-		t.Error("a request above the whole limit is tried again")
 	}
 }

@@ -88,8 +88,8 @@ func TestNewChatErrors(t *testing.T) {
 		t.Errorf("got %v, want an unknown meter", err)
 	}
 	_, err = llm.NewCall(llm.EndpointChat, "openai", json.RawMessage(`{}`))
-	if _, ok := errors.AsType[*llm.RequestError](err); !ok {
-		t.Errorf("got %v, want a *RequestError", err)
+	if _, ok := errors.AsType[*reservations.FieldError](err); !ok {
+		t.Errorf("got %v, want a *reservations.FieldError", err)
 	}
 }
 

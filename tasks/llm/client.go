@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
@@ -37,17 +38,17 @@ type Client struct {
 type Answer struct {
 	// Body is the answer as it came, a JSON object.
 	Body json.RawMessage
-	// Usage is what the provider counted. Zero where it did not say.
-	Usage Usage
+	// Usage is what the provider counted, by meter: MeterInput, MeterOutput, MeterTokens and MeterTokensPerDay. Nil
+	// where it did not say.
+	Usage reservations.Tokens
 	// RequestID is the provider's name for the call; empty where it gave none.
 	RequestID string
-	// Seen is what the headers say of the provider's limits.
-	Seen []Seen
 }
 
-// NewClient returns a client. It does not call the provider. The error joins every fault of config.
+// NewClient returns a client. It does not call the provider. The error joins every fault of config, each a
+// *reservations.FieldError. No text holds the key.
 func NewClient(config Config) (*Client, error) {
-	if err := config.Validate(); err != nil {
+	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	config = config.withDefaults()
@@ -56,12 +57,6 @@ func NewClient(config Config) (*Client, error) {
 
 // Close lets go of idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
-
-// Hold makes an answer count against Config.Memory until release is called, and not only while the call is made. The
-// returned context is for one call.
-func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
-	return c.config.Memory.Hold(ctx)
-}
 
 // Run makes the call once, and passes to use what was really used, in the meters that the call is charged for:
 //
@@ -74,7 +69,7 @@ func (c *Client) Hold(ctx context.Context) (held context.Context, release func()
 // Run passes to saw, where one is given, what the provider says is left of its limits: of the meters that the call is
 // charged for, as Config.Sync and Config.Meters have it. Run calls use and each saw at most once, before it returns.
 //
-// The error is an *Error, or a *RequestError for a body that can't be sent. It matches reservations.ErrNotCalled if
+// The error is an *Error, or that of NewCall for a body that can't be sent. It matches reservations.ErrNotCalled if
 // nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *reservations.RetryAfterError if
 // the provider refused the call (429, 503) and named a time.
 func (c *Client) Run(
@@ -82,10 +77,10 @@ func (c *Client) Run(
 ) (Answer, error) {
 	sent := time.Now()
 	called, end := traceCall(ctx, call.Endpoint.path(), call.Request)
-	answer, err := c.send(called, call)
+	answer, header, err := c.send(called, call)
 	end(answer, err)
 	c.report(ctx, call, answer, err, use)
-	if o, ok := c.config.observation(call.provider().Tokens, seenIn(answer, err), time.Since(sent)); ok {
+	if o, ok := c.config.observation(call.provider().Tokens, header, time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
 				tell(o)
@@ -95,41 +90,41 @@ func (c *Client) Run(
 	return answer, err
 }
 
-// send sends the request as it is.
-func (c *Client) send(ctx context.Context, call Call) (Answer, error) {
+// send sends the request as it is. The header is that of any answer.
+func (c *Client) send(ctx context.Context, call Call) (Answer, http.Header, error) {
 	to := call.Endpoint.path()
-	if _, err := to.Estimate(call.Request); err != nil {
-		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
+	if _, err := openai.Assess(string(to), call.Request); err != nil {
+		return Answer{}, nil, reservations.NotCalled(tasks.Permanent(err))
 	}
 	ctx, mark := unsent.Watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	res, err := c.post(ctx, to, call.Request)
 	if err != nil {
-		return Answer{}, mark(c.failure(to, nil, nil, err))
+		return Answer{}, nil, mark(c.failure(to, nil, nil, err))
 	}
 	if res.StatusCode >= http.StatusBadRequest {
 		// An error stays what its status says, however long its page is.
 		text, _ := io.ReadAll(io.LimitReader(res.Body, intake.Free))
 		_ = res.Body.Close()
-		return Answer{}, c.failure(to, res, text, nil)
+		return Answer{}, res.Header, c.failure(to, res, text, nil)
 	}
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
 	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return Answer{}, c.failure(to, res, nil, err)
+		return Answer{}, res.Header, c.failure(to, res, nil, err)
 	}
 	body = c.secrets.Bytes(body)
-	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id")), Seen: ReadHeaders(res.Header,
-		time.Now())}
+	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id"))}
 	if problem := c.unusable(res, body); problem != "" {
-		return Answer{}, &Error{
-			Endpoint: to, StatusCode: res.StatusCode, RequestID: answer.RequestID,
-			Seen: answer.Seen, Message: problem,
+		return Answer{}, res.Header, &Error{
+			Endpoint: to, StatusCode: res.StatusCode, RequestID: answer.RequestID, Message: problem,
 		}
 	}
-	answer.Usage, _ = usageOf(body)
-	return answer, nil
+	if used, ok := openai.UsageOf(body); ok {
+		answer.Usage = openai.Metered(used)
+	}
+	return answer, res.Header, nil
 }
 
 // post makes the request, once. The caller closes the body of the answer.
@@ -173,17 +168,12 @@ func (c *Client) unusable(res *http.Response, body []byte) string {
 	}
 }
 
-func isObject(body []byte) bool {
-	var object map[string]json.RawMessage
-	return json.Unmarshal(body, &object) == nil && object != nil
-}
-
 // there says whether a field is there and not null; what it holds is not kept.
 type there bool
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *there) UnmarshalJSON(text []byte) error {
-	*t = there(!absent(text))
+	*t = string(text) != "null"
 	return nil
 }
 
@@ -205,9 +195,8 @@ func (c *Client) failure(to Endpoint, res *http.Response, text []byte, err error
 		return tasks.Permanent(e)
 	}
 	if res != nil {
-		e.StatusCode, e.RetryAfter, e.RequestID = res.StatusCode, asked(res.StatusCode,
-			res.Header), c.redact(res.Header.Get("X-Request-Id"))
-		e.Seen = ReadHeaders(res.Header, time.Now())
+		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
+		e.RetryAfter = openai.RetryAfter(res.StatusCode, res.Header)
 	}
 	if e.StatusCode >= http.StatusBadRequest {
 		var answer struct {
@@ -231,10 +220,9 @@ func (c *Client) failure(to Endpoint, res *http.Response, text []byte, err error
 		e.Err = c.secrets.Error(err, messageLength)
 	}
 	switch {
-	case e.Permanent():
+	case e.permanent():
 		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && (e.StatusCode == http.StatusTooManyRequests ||
-		e.StatusCode == http.StatusServiceUnavailable):
+	case e.RetryAfter > 0 && refuses(e.StatusCode):
 		return tasks.RetryAfter(e.RetryAfter, e)
 	default:
 		return e

@@ -83,7 +83,8 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := llm.Answer{Body: json.RawMessage(done), Usage: llm.Usage{Input: 7, Output: 5}, RequestID: "req_1"}
+	usage := reservations.Tokens{"input_tokens": 7, "output_tokens": 5, "tokens": 12, "tokens_per_day": 12}
+	want := llm.Answer{Body: json.RawMessage(done), Usage: usage, RequestID: "req_1"}
 	if diff := cmp.Diff(want, answer); diff != "" {
 		t.Error(diff)
 	}
@@ -366,7 +367,7 @@ func TestRunOfAnUnlimitedChatReportsNothing(t *testing.T) {
 	if err != nil || used != nil {
 		t.Errorf("used %v, %v", used, err)
 	}
-	if answer, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil || answer.Usage.Total() != 12 {
+	if answer, err := client.Run(t.Context(), newChat(t, hello), nil); err != nil || answer.Usage[llm.MeterTokens] != 12 {
 		t.Errorf("%+v, %v", answer, err)
 	}
 }
@@ -440,7 +441,7 @@ func TestABodyThatCannotBeSent(t *testing.T) {
 	chat := newChat(t, hello)
 	chat.Request = json.RawMessage(`{"messages":[{}],"stream":true}`)
 	used, err := run(t.Context(), client, chat)
-	if _, ok := errors.AsType[*llm.RequestError](err); !ok || !errors.Is(err, tasks.ErrPermanent) {
+	if _, ok := errors.AsType[*reservations.FieldError](err); !ok || !errors.Is(err, tasks.ErrPermanent) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(reservations.Tokens{"requests": 0, "tokens": 0}, used); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -24,9 +25,6 @@ const TimeoutDefault = 10 * time.Minute
 // MaxBodyDefault bounds an answer, in bytes. The largest requests for embeddings need more, up to 140 MB, or
 // encoding_format base64.
 const MaxBodyDefault = 32 << 20
-
-// maxHeader bounds the headers of an answer, in bytes.
-const maxHeader = 64 << 10
 
 // Config says where to call and how. No environment variable is read.
 type Config struct {
@@ -42,25 +40,26 @@ type Config struct {
 	// MaxBody bounds an answer, in bytes, unpacked: what is longer is a permanent error that matches ErrTooLarge.
 	// Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once, see package intake. Defaults to one of the
-	// client's own.
+	// Memory is for Headway's commands, whose clients share a budget. Programs leave it out: then the answers that the
+	// client holds at once have a budget of 256 MB.
 	Memory *intake.Budget
 	// Logger is where the client says that it does not believe an answer. Defaults to slog.Default().
 	Logger *slog.Logger
 	// Sync says what the rate limit headers of answers may do to the bucket of a call, see Client.Run. Defaults to
 	// SyncDown.
 	Sync Sync
-	// Meters names the meter for a kind of limit that the headers speak of (Seen.Kind), empty for none. A kind that is
-	// not here stands for the meter of the same name; only the "tokens" of Anthropic stand for none, because they
-	// belong to whichever limit is nearest. A call that is not charged for the meter is not concerned.
+	// Meters names the meter for a kind of limit that the headers speak of, empty for none. Kinds are named as the meters
+	// of this package. A kind that is not here stands for the meter of the same name; only the "tokens" of Anthropic
+	// stand for none, because they belong to whichever limit is nearest. A call that is not charged for the meter is not
+	// concerned.
 	Meters map[string]string
 	// Header has further headers of each request, e.g. OpenAI-Organization. It replaces headers of the client's own. Not
 	// for keys: answers and errors are cleared of APIKey alone.
 	Header http.Header
 }
 
-// Validate joins every fault, each a *reservations.FieldError. No text holds the key.
-func (c Config) Validate() error {
+// validate joins every fault, each a *reservations.FieldError. No text holds the key.
+func (c Config) validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
@@ -89,7 +88,7 @@ func (c Config) Validate() error {
 		fault("sync", "%q must be %q, %q or %q", c.Sync, SyncDown, SyncBoth, SyncOff)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.Meters)) {
-		if known := kinds(); !slices.Contains(known, kind) {
+		if known := openai.Kinds(); !slices.Contains(known, kind) {
 			fault("meters", "%q is not one of %q", kind, known)
 		}
 	}
@@ -111,17 +110,8 @@ func (c Config) withDefaults() Config {
 	c.Sync, c.Meters = cmp.Or(c.Sync, SyncDown), maps.Clone(c.Meters)
 	if c.HTTPClient == nil {
 		// Each call that is made has to pass the limit, so none is made again elsewhere.
-		c.HTTPClient = &http.Client{CheckRedirect: func(*http.Request,
-			[]*http.Request,
-		) error {
-			return http.ErrUseLastResponse
-		}}
-		// Another transport may have been put in its place; then that is used.
-		if standard, ok := http.DefaultTransport.(*http.Transport); ok {
-			transport := standard.Clone()
-			transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
-			c.HTTPClient.Transport = transport
-		}
+		last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		c.HTTPClient = &http.Client{Transport: intake.Transport(), CheckRedirect: last}
 	}
 	return c
 }

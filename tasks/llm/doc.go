@@ -1,12 +1,12 @@
 // Package llm has a ready-made task type, [Call], for chat completions and every other endpoint that a batch file may
-// name. Calls go through the official openai-go client, to every provider that speaks the same protocol.
+// name. Calls go to every provider that speaks OpenAI's protocol.
 //
 // # A call as a task
 //
 // [Call] is the payload: the request body, and what the task takes from its limits. The body is exactly as a line of an
 // OpenAI batch file holds it, so that all parameters arrive at the provider. [NewCall] computes the charge from the
-// body, see [Endpoint.Estimate]. [Endpoint.Charge] does so for narrower limits beside it, e.g. a tenant's share. A
-// payload never holds an API key; the [Client] of the worker does.
+// body. [Endpoint.Charge] does so for narrower limits beside it, e.g. a tenant's share. A payload never holds an API
+// key; the [Client] of the worker does.
 //
 // # Running it
 //
@@ -23,9 +23,9 @@
 //
 // # The provider's own count
 //
-// Most providers say with each answer what is left of their limits. [ReadHeaders] reads it, and [Client.Run] passes it
-// to job.Saw, so that the bucket goes down to it ([SyncDown]). That matters if another program spends the same limit,
-// or if the provider counts more than was estimated. A handler without job.Saw goes without.
+// Most providers say with each answer what is left of their limits. [Client.Run] passes that to job.Saw, so that the
+// bucket goes down to it ([SyncDown]). That matters if another program spends the same limit, or if the provider counts
+// more than was estimated. A handler without job.Saw goes without. [ReadLimits] does so for a client of your own.
 //
 // # Errors
 //

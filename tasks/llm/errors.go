@@ -1,25 +1,11 @@
 package llm
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 )
-
-// RequestError says what is wrong with a request body before it is sent.
-type RequestError struct {
-	// Field is the field of the body, or "request" for the body itself.
-	Field   string
-	Problem string
-	// Endpoint is where the body was to go.
-	Endpoint Endpoint
-}
-
-func (e *RequestError) Error() string {
-	return fmt.Sprintf("%s request: %s %s", strings.TrimSuffix(e.Endpoint.call(), " completion"), e.Field, e.Problem)
-}
 
 // Error is a call that failed. Its text never holds the API key.
 type Error struct {
@@ -30,16 +16,14 @@ type Error struct {
 	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message
 	// is left out where the key was refused, because providers repeat a part of it.
 	Code, Type, Param, Message string
-	// RetryAfter is how long the provider asks to wait, as the func of that name reads it; for a 429 without such a
-	// header until the meter is full again that ran out. Zero where it does not say.
+	// RetryAfter is how long the provider asks to wait. For a 429 without Retry-After it is the time until the meter is
+	// full again that ran out. Zero where the headers do not say.
 	RetryAfter time.Duration
 	// RequestID is the provider's name for the call.
 	RequestID string
 	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer
 	// came or the key was refused.
 	Body []byte
-	// Seen is what the headers say of the provider's limits.
-	Seen []Seen
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
 	Err error
 }
@@ -70,14 +54,19 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// refuses says whether an answer with this status asks all callers to wait, if it names a time.
+func refuses(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
 // tooLarge begins the message in which OpenAI's API refuses a request that is above the whole limit. A request that
 // only comes too early gets the same status and code.
 const tooLarge = "Request too large"
 
-// Permanent reports whether no retry can succeed. That is a 4xx other than a timeout (408), a conflict (409), too
+// permanent reports whether no retry can succeed. That is a 4xx other than a timeout (408), a conflict (409), too
 // early (425), too many requests (429) and a refused key (401). A refused key is the worker's fault and not the task's.
 // A 429 is permanent if the request is larger than the provider's whole limit.
-func (e *Error) Permanent() bool {
+func (e *Error) permanent() bool {
 	if e.StatusCode == http.StatusTooManyRequests {
 		return strings.HasPrefix(e.Message, tooLarge)
 	}
@@ -87,34 +76,4 @@ func (e *Error) Permanent() bool {
 	default:
 		return e.StatusCode >= 400 && e.StatusCode < 500
 	}
-}
-
-// Answered is the provider's answer, for stored answers. Status is zero if there was no answer, or one that is no error
-// and can't be used. RequestID is the provider's name for the call. Body is the answer's body if that is a JSON object,
-// else an object in the shape of OpenAI's errors. It never holds the API key.
-func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
-	if e.StatusCode < http.StatusBadRequest {
-		return 0, "", nil
-	}
-	if isObject(e.Body) {
-		return e.StatusCode, e.RequestID, e.Body
-	}
-	var answer struct {
-		Error struct {
-			Message string  `json:"message"`
-			Type    *string `json:"type"`
-			Param   *string `json:"param"`
-			Code    *string `json:"code"`
-		} `json:"error"`
-	}
-	named := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
-	}
-	answer.Error.Message, answer.Error.Type = e.Message, named(e.Type)
-	answer.Error.Param, answer.Error.Code = named(e.Param), named(e.Code)
-	body, _ = json.Marshal(answer) // texts have no fault
-	return e.StatusCode, e.RequestID, body
 }

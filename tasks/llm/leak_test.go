@@ -27,8 +27,7 @@ func TestTheKeyDoesNotComeBack(t *testing.T) {
 				got, err := client.Run(t.Context(), newChat(t, hello), nil)
 				seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 				if e, ok := errors.AsType[*llm.Error](err); ok {
-					status, id, body := e.Answered()
-					seen += fmt.Sprintf("%d %s %s %s %s", status, id, body, e.Type, e.Param)
+					seen += fmt.Sprintf("%+v %s", *e, e.Body)
 				}
 				for _, shown := range []string{key, text} {
 					if strings.Contains(strings.ToLower(seen), strings.ToLower(shown)) {

@@ -53,7 +53,7 @@ func TestAnswersShareMemory(t *testing.T) {
 	memory := intake.New(2 * most)
 	config := llm.Config{MaxBody: most, Memory: memory}
 	large, small := provider(t, config, unpacks(t, 3)), provider(t, config, unpacks(t, 0))
-	held, letGo := memory.Hold(t.Context())
+	held, letGo := intake.Hold(t.Context())
 	if _, err := large.Run(held, newChat(t, hello), nil); err != nil {
 		t.Fatal(err)
 	}

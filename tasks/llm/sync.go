@@ -1,14 +1,11 @@
 package llm
 
 import (
-	"cmp"
-	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -26,87 +23,68 @@ const (
 	SyncOff Sync = "off"
 )
 
+// ReadLimits reads the rate limit headers of an answer, for a client of your own. Left is what the provider says is
+// left of its limits, by the meters of this package; empty where it says nothing. Wait is how long the provider asks
+// all callers to wait: as for Error.RetryAfter if the status is 429 or 503, else zero.
+//
+// It knows the headers of OpenAI, which other providers use too, and the ones of Anthropic. Values that are missing,
+// contradictory or out of range are left out.
+//
+//	left, wait := llm.ReadLimits(res)
+//	job.Saw(reservations.Observation{Remaining: left, Age: time.Since(sent)})
+//	if wait > 0 {
+//		return tasks.RetryAfter(wait, err)
+//	}
+func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
+	if refuses(res.StatusCode) {
+		wait = openai.RetryAfter(res.StatusCode, res.Header)
+	}
+	return Config{}.left(res.Header), wait
+}
+
+// left is what the headers say is left, by meter. Of two kinds with one meter the lower counts. Amounts that the
+// provider rounds are at least the truth, unless they may raise a balance.
+func (c Config) left(h http.Header) reservations.Tokens {
+	left := reservations.Tokens{}
+	for _, s := range openai.ReadHeaders(h, time.Now()) {
+		meter, n := c.meterOf(s), s.Remaining
+		if meter == "" {
+			continue
+		}
+		if c.Sync != SyncBoth {
+			n += s.Rounding()
+		}
+		if least, twice := left[meter]; twice {
+			n = min(n, least)
+		}
+		left[meter] = n
+	}
+	return left
+}
+
 // meterOf is the meter that a kind of limit is synced with; empty for none.
-func (c Config) meterOf(s Seen) string {
+func (c Config) meterOf(s openai.Seen) string {
 	if meter, ok := c.Meters[s.Kind]; ok {
 		return meter
 	}
-	if s.Provider == ProviderAnthropic && s.Kind == MeterTokens {
+	if s.Provider == openai.Anthropic && s.Kind == MeterTokens {
 		return "" // whichever limit is nearest: of a workspace, of input, of output
 	}
 	return s.Kind
 }
 
-// observation is what was seen of the meters that a task's own charge has, the provider's; false where that is nothing.
+// observation is what an answer says of the meters that a task's own charge has, the provider's; false where that is
+// nothing.
 func (c Config) observation(
-	charge reservations.Tokens, seen []Seen, age time.Duration,
-) (reservations.Observation, bool) {
-	o := reservations.Observation{Remaining: reservations.Tokens{}, Age: age, Up: c.Sync == SyncBoth}
-	if c.Sync == SyncOff {
+	charge reservations.Tokens, h http.Header, age time.Duration,
+) (o reservations.Observation, ok bool) {
+	if c.Sync == SyncOff || len(h) == 0 || len(charge) == 0 {
 		return o, false
 	}
-	for _, s := range seen {
-		meter := c.meterOf(s)
-		if _, charged := charge[meter]; !charged {
-			continue
-		}
-		n := s.Remaining
-		if !o.Up {
-			n += s.rounding()
-		}
-		if least, twice := o.Remaining[meter]; twice {
-			n = min(n, least)
-		}
-		o.Remaining[meter] = n
-	}
+	o = reservations.Observation{Remaining: c.left(h), Age: age, Up: c.Sync == SyncBoth}
+	maps.DeleteFunc(o.Remaining, func(meter string, _ float64) bool {
+		_, charged := charge[meter]
+		return !charged
+	})
 	return o, len(o.Remaining) > 0
-}
-
-// seenIn is what a call has seen, however it ended.
-func seenIn(answer Answer, err error) []Seen {
-	if failed, ok := errors.AsType[*Error](err); ok {
-		return failed.Seen
-	}
-	return answer.Seen
-}
-
-// kinds are what Seen.Kind can be, sorted.
-func kinds() []string {
-	all := map[string]bool{}
-	for _, g := range groups() {
-		all[g.kind], all[g.kind+perDay] = true, true
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
-// RetryAfter is how long the headers of an answer ask to wait, see retryheader.After.
-func RetryAfter(h http.Header) time.Duration { return retryheader.After(h) }
-
-// asked is how long an answer with this status asks to wait: what RetryAfter says, and for a 429 that names neither of
-// its headers the time until the limit is full again that ran out.
-func asked(status int, h http.Header) time.Duration {
-	if status != http.StatusTooManyRequests || cmp.Or(h.Get("Retry-After-Ms"), h.Get("Retry-After")) != "" {
-		return RetryAfter(h)
-	}
-	return reset(h, time.Now())
-}
-
-// reset is the longest of the times until a limit is full again of which nothing is left, or the answer does not say.
-// Where something of each is left, the tokens were too few. Zero where no such header makes sense.
-func reset(h http.Header, now time.Time) time.Duration {
-	var exhausted, tokens time.Duration
-	now = answered(h, now)
-	for _, g := range groups() {
-		d, _, ok := until(h, g.reset, now)
-		if !ok {
-			continue
-		}
-		if left, known := amount(h, g.remaining); !known || left == 0 {
-			exhausted = max(exhausted, d)
-		}
-		if g.kind != MeterRequests {
-			tokens = max(tokens, d)
-		}
-	}
-	return cmp.Or(exhausted, tokens)
 }

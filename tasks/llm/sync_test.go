@@ -1,10 +1,15 @@
 package llm_test
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"maps"
 	"net/http"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +22,21 @@ import (
 // all are the possible meters of a chat.
 var all = []string{
 	llm.MeterRequests, llm.MeterTokens, llm.MeterInput, llm.MeterOutput, llm.MeterRequestsPerDay, llm.MeterTokensPerDay,
+}
+
+// recorded returns the headers of a recorded answer. TestReadHeaders of package openai names their sources.
+func recorded(t *testing.T, name string) http.Header {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "internal", "openai", "testdata", "headers", name+".http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	h, err := textproto.NewReader(bufio.NewReader(io.MultiReader(f, strings.NewReader("\n")))).ReadMIMEHeader()
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return http.Header(h)
 }
 
 // observe makes one call with recorded headers in its answer, and returns the observation of Run, or nil.
@@ -145,7 +165,30 @@ func TestNothingIsSeenWithoutAnAnswer(t *testing.T) {
 	client = provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, done) })
 	answer, err := client.Run(t.Context(), newChat(t, hello), nil,
 		func(o reservations.Observation) { t.Errorf("saw %+v", o) })
-	if err != nil || answer.Seen != nil {
-		t.Errorf("%+v, %v", answer.Seen, err)
+	if err != nil || answer.Body == nil {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// A client of the program's own gets the same from the headers, and the time to wait of a refusal.
+func TestReadLimits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		headers string
+		status  int
+		left    reservations.Tokens
+		wait    time.Duration
+	}{
+		{"openai_chat", 200, reservations.Tokens{"requests": 4999, "tokens": 159976}, 0},
+		{"groq_guide", 200, reservations.Tokens{"requests_per_day": 14370, "tokens": 17997}, 0},
+		{"anthropic_past", 200, reservations.Tokens{"requests": 49999, "output_tokens": 399500}, 0},
+		{"azure_minus_one", 200, reservations.Tokens{}, 0},
+		{"groq_429", 429, reservations.Tokens{"requests_per_day": 14399, "tokens": 3028}, 3 * time.Second},
+		{"groq_429", 500, reservations.Tokens{"requests_per_day": 14399, "tokens": 3028}, 0},
+	} {
+		left, wait := llm.ReadLimits(&http.Response{StatusCode: c.status, Header: recorded(t, c.headers)})
+		if diff := cmp.Diff(c.left, left); diff != "" || wait != c.wait {
+			t.Errorf("%s, %d: wait %v, %s", c.headers, c.status, wait, diff)
+		}
 	}
 }

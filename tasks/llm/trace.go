@@ -40,8 +40,8 @@ func traceCall(
 			}
 			return
 		}
-		span.SetAttributes(semconv.GenAIUsageInputTokens(int(a.Usage.Input)),
-			semconv.GenAIUsageOutputTokens(int(a.Usage.Output)), semconv.GenAIResponseModel(modelOf(a.Body)))
+		span.SetAttributes(semconv.GenAIUsageInputTokens(int(a.Usage[MeterInput])),
+			semconv.GenAIUsageOutputTokens(int(a.Usage[MeterOutput])), semconv.GenAIResponseModel(modelOf(a.Body)))
 		if a.RequestID != "" {
 			span.SetAttributes(attribute.String("headway.provider.request_id", spantext.Of(a.RequestID)))
 		}

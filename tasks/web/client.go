@@ -23,9 +23,9 @@ type Client struct {
 	secrets redact.Secrets
 }
 
-// NewClient returns a client. It sends nothing. The error joins all faults of config.
+// NewClient returns a client. It sends nothing. The error joins all faults of config, each a *reservations.FieldError.
 func NewClient(config Config) (*Client, error) {
-	if err := config.Validate(); err != nil {
+	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	return &Client{config: config.withDefaults(), secrets: config.redacting()}, nil
@@ -34,19 +34,13 @@ func NewClient(config Config) (*Client, error) {
 // Close closes idle connections. The client can still be used.
 func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
-// Hold returns a context for one request. Its answer counts against Config.Memory until release is called, not only
-// during the request.
-func (c *Client) Hold(ctx context.Context) (held context.Context, release func()) {
-	return c.config.Memory.Hold(ctx)
-}
-
 // Run makes the request once. If the request can't be sent, or no connection was made, the error matches
 // reservations.ErrNotCalled, and Run calls use with no tokens. In all other cases it does not call use, and the charges
 // stand. Use may be nil.
 //
-// The error is a *RequestError if the request can't be sent. It matches ErrHostNotAllowed if the host is not listed.
-// Any other error is an *Error. An error matches tasks.ErrPermanent if a retry cannot fix it. If the service refused
-// the call (429, 503) and named a time, a *reservations.RetryAfterError wraps the error.
+// The error is that of Config.Check if the request can't be sent. Any other error is an *Error. An error matches
+// tasks.ErrPermanent if a retry cannot fix it. If the service refused the call (429, 503) and named a time, a
+// *reservations.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
 	if use != nil && errors.Is(err, reservations.ErrNotCalled) && len(r.Taken) > 0 {
@@ -119,7 +113,7 @@ func packing(h http.Header) string {
 func kindOf(e *Error) error {
 	status := e.Answer.StatusCode
 	switch {
-	case e.Permanent():
+	case e.permanent():
 		return tasks.Permanent(e)
 	case e.RetryAfter > 0 && e.Err == nil &&
 		(status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
@@ -129,7 +123,7 @@ func kindOf(e *Error) error {
 	}
 }
 
-// request returns the HTTP request, and whether it contains a secret. The error is a *RequestError.
+// request returns the HTTP request, and whether it contains a secret. The error is as for Config.Check.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, error) {
 	target, to, err := c.config.target(r)
 	if err != nil {
@@ -142,7 +136,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, e
 	body, kind := r.content()
 	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, false, &RequestError{Field: "url", Problem: "can't be sent"}
+		return nil, false, unsendable("url", "can't be sent")
 	}
 	if kind != "" && header.Get("Content-Type") == "" {
 		header.Set("Content-Type", kind)

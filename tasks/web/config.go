@@ -19,8 +19,6 @@ const (
 	TimeoutDefault = time.Minute
 	// MaxBodyDefault bounds the body of an answer, in bytes.
 	MaxBodyDefault = 8 << 20
-	// maxHeader bounds the headers of an answer, in bytes.
-	maxHeader = 64 << 10
 )
 
 // Config bounds what a Client does.
@@ -35,15 +33,15 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBody bounds the body of an answer, in bytes, unpacked. Defaults to MaxBodyDefault.
 	MaxBody int64
-	// Memory bounds the bytes of answers that the process holds at once: see package intake. Defaults to a budget of
-	// the client alone.
+	// Memory is for Headway's commands, whose clients share a budget. Programs leave it out: then the answers that the
+	// client holds at once have a budget of 256 MB.
 	Memory *intake.Budget
 	// HTTPClient makes the calls. Its CheckRedirect and Jar are not used. Defaults to a new client.
 	HTTPClient *http.Client
 }
 
-// Validate joins all faults, each a *reservations.FieldError.
-func (c Config) Validate() error {
+// validate joins all faults, each a *reservations.FieldError.
+func (c Config) validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
@@ -75,23 +73,22 @@ func (c Config) withDefaults() Config {
 	if c.Memory == nil {
 		c.Memory = intake.New(0)
 	}
-	own := http.Client{}
+	last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	own := &http.Client{CheckRedirect: last}
 	if c.HTTPClient != nil {
 		own.Transport = c.HTTPClient.Transport
-	} else if standard, ok := http.DefaultTransport.(*http.Transport); ok {
-		transport := standard.Clone()
-		transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 0, 1000, maxHeader
-		own.Transport = transport
+	} else {
+		own.Transport = intake.Transport()
 	}
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.HTTPClient = &own
+	c.HTTPClient = own
 	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)
 	return c
 }
 
-// Check returns a *RequestError if workers with these settings never send the request: because it is invalid, its
-// host is not listed, or a header names a secret that is not listed for that host. For a host the error matches
-// ErrHostNotAllowed. The values of secrets may be empty here.
+// Check returns an error if workers with these settings never send the request: because it is invalid, its host is not
+// listed, or a header names a secret that is not listed for that host. The error wraps a *reservations.FieldError with
+// the field of the request, e.g. "url" or "header.X-Name". For a host it matches ErrHostNotAllowed, and the request has
+// no other fault but of its secrets. The values of secrets may be empty here.
 func (c Config) Check(r Request) error {
 	_, to, err := c.target(r)
 	if err == nil {
@@ -102,7 +99,7 @@ func (c Config) Check(r Request) error {
 
 // target returns the URL of a valid and allowed request, with its host as it is dialled, and its origin.
 func (c Config) target(r Request) (*url.URL, origin, error) {
-	if err := r.Validate(); err != nil {
+	if err := r.validate(); err != nil {
 		return nil, origin{}, err
 	}
 	target, to, err := r.target()
@@ -110,10 +107,8 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 		return nil, origin{}, err
 	}
 	if !c.allows(to) {
-		return nil, origin{}, &RequestError{
-			Field: "url", Err: ErrHostNotAllowed,
-			Problem: fmt.Sprintf("host %.200q is not allowed: list it under http.allow_hosts", to.address()),
-		}
+		const problem = "host %.200q must be listed under http.allow_hosts"
+		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", problem, to.address()), ErrHostNotAllowed)
 	}
 	target.Host = to.address()
 	return target, to, nil

@@ -1,12 +1,13 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/reservations"
 )
 
 // ErrHostNotAllowed means that a request's host is not in Config.AllowHosts.
@@ -24,19 +25,10 @@ const messageLength = 500
 // packedLength is how much of the name of a packing an Error shows, in bytes.
 const packedLength = 40
 
-// RequestError is the reason why a request was not sent.
-type RequestError struct {
-	// Field is the field of the request, e.g. "url" or "header.X-Name".
-	Field   string
-	Problem string
-	// Err is the kind of fault, e.g. ErrHostNotAllowed. It may be nil.
-	Err error
+// unsendable is the reason why a request is not sent. Field is that of the request, e.g. "url" or "header.X-Name".
+func unsendable(field, format string, args ...any) error {
+	return fmt.Errorf("http request: %w", &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
-
-func (e *RequestError) Error() string { return fmt.Sprintf("http request: %s %s", e.Field, e.Problem) }
-
-// Unwrap returns the kind of fault.
-func (e *RequestError) Unwrap() error { return e.Err }
 
 // Error is a call that failed. Its text never contains a secret.
 type Error struct {
@@ -71,19 +63,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Answered returns the answer of the service, to be stored: its status (zero without an answer), the service's ID of
-// the call, and the unchanged body.
-func (e *Error) Answered() (status int, requestID string, body json.RawMessage) {
-	if e.Err != nil {
-		return 0, "", nil
-	}
-	return e.Answer.StatusCode, e.Answer.RequestID, e.Answer.Body
-}
-
-// Permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
+// permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
 // any status but these: timeout (408), conflict (409), too early (425), too many requests (429), all of 5xx. A
 // refused secret (401) is the worker's fault and not the task's, so it is not permanent either.
-func (e *Error) Permanent() bool {
+func (e *Error) permanent() bool {
 	switch status := e.Answer.StatusCode; {
 	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
 		return true

@@ -62,7 +62,7 @@ func TestLookAlikesAreNotDialled(t *testing.T) {
 	for _, url := range lookAlikes() {
 		_, err := client.Run(t.Context(), web.Request{URL: url, Header: map[string]string{"Authorization": "${API_KEY}"}},
 			nil)
-		if _, refused := errors.AsType[*web.RequestError](err); !refused || len(d.taken()) > 0 {
+		if _, refused := errors.AsType[*reservations.FieldError](err); !refused || len(d.taken()) > 0 {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestSecretsStayWithTheirHosts(t *testing.T) {
 		if c.secret != "" {
 			r.Header = map[string]string{"X-Key": "${" + c.secret + "}"}
 		}
-		if _, refused := errors.AsType[*web.RequestError](config.Check(r)); refused == c.sent {
+		if _, refused := errors.AsType[*reservations.FieldError](config.Check(r)); refused == c.sent {
 			t.Errorf("%s with %s: refused by Check: %v", c.url, c.secret, refused)
 		}
 		_, err := client.Run(t.Context(), r, nil)
@@ -146,7 +146,7 @@ func TestFaultsOfSecrets(t *testing.T) {
 		"secrets.D": {"D": {Hosts: []string{"https://a.example/path"}}},
 		"secrets.E": {"E": {Hosts: []string{"a.example:8080"}}},
 	} {
-		err := web.Config{AllowHosts: []string{"a.example"}, Secrets: secrets}.Validate()
+		_, err := web.NewClient(web.Config{AllowHosts: []string{"a.example"}, Secrets: secrets})
 		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
@@ -45,8 +46,7 @@ func notShown(t *testing.T, name, secret, answer string, texts ...string) {
 		got, err := client.Run(t.Context(), r, nil)
 		seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
 		if e, ok := errors.AsType[*web.Error](err); ok {
-			status, id, body := e.Answered()
-			seen += fmt.Sprintf("%d %s %s %v", status, id, body, e.Answer.Header)
+			seen += fmt.Sprintf("%+v %s", e.Answer, e.Answer.Body)
 		}
 		text, failed := json.Marshal(got)
 		if seen += string(text); failed != nil {
@@ -85,8 +85,9 @@ func TestPackedAnswersAreRefused(t *testing.T) {
 		t.Errorf("identity: %q, %v", got.Body, err)
 	}
 	for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"} {
-		err := web.Request{URL: "http://" + address, Header: map[string]string{name: "gzip"}}.Validate()
-		if fault, ok := errors.AsType[*web.RequestError](err); !ok || !strings.EqualFold(fault.Field, "header."+name) {
+		r := web.Request{URL: "http://" + address, Header: map[string]string{name: "gzip"}}
+		err := web.Config{AllowHosts: []string{address}}.Check(r)
+		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || !strings.EqualFold(fault.Field, "header."+name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

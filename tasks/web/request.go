@@ -41,10 +41,10 @@ func (Request) TaskType() string { return TaskType }
 // methodLength is the length of the longest method, in bytes.
 const methodLength = 40
 
-// Validate returns a *RequestError for the first fault that does not depend on a client, or nil.
-func (r Request) Validate() error {
+// validate returns the first fault that does not depend on a client, or nil.
+func (r Request) validate() error {
 	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
-		return &RequestError{Field: "method", Problem: fmt.Sprintf("%.40q can't be sent", r.Method)}
+		return unsendable("method", "%.40q can't be sent", r.Method)
 	}
 	if _, _, err := r.target(); err != nil {
 		return err
@@ -55,21 +55,21 @@ func (r Request) Validate() error {
 		}
 	}
 	if len(r.Body) > 0 && !json.Valid(r.Body) {
-		return &RequestError{Field: "body", Problem: "is not valid JSON; put a text in quotes"}
+		return unsendable("body", "is not valid JSON; put a text in quotes")
 	}
 	if i := slices.IndexFunc(r.OK, func(status int) bool { return status < 200 || status > 599 }); i >= 0 {
-		return &RequestError{Field: "ok", Problem: fmt.Sprintf("%d is not a final HTTP status", r.OK[i])}
+		return unsendable("ok", "%d is not a final HTTP status", r.OK[i])
 	}
 	if !(r.TimeoutSeconds >= 0) {
-		return &RequestError{Field: "timeout_seconds", Problem: "must not be negative"}
+		return unsendable("timeout_seconds", "must not be negative")
 	}
 	return nil
 }
 
 // target returns the parsed URL and its origin.
 func (r Request) target() (*url.URL, origin, error) {
-	fault := func(problem string) (*url.URL, origin, error) {
-		return nil, origin{}, &RequestError{Field: "url", Problem: problem}
+	fault := func(format string, args ...any) (*url.URL, origin, error) {
+		return nil, origin{}, unsendable("url", format, args...)
 	}
 	u, err := url.Parse(r.URL)
 	switch {
@@ -82,7 +82,7 @@ func (r Request) target() (*url.URL, origin, error) {
 	}
 	to, err := originOf(u)
 	if err != nil {
-		return fault(fmt.Sprintf("has the host %.200q, which %v", u.Hostname(), err))
+		return fault("has the host %.200q, which %v", u.Hostname(), err)
 	}
 	return u, to, nil
 }
@@ -125,16 +125,14 @@ func ownHeaders() []string {
 }
 
 func checkHeader(name, value string) error {
-	fault := func(problem string) error {
-		return &RequestError{Field: fmt.Sprintf("header.%.60s", name), Problem: problem}
-	}
+	field := fmt.Sprintf("header.%.60s", name)
 	switch {
 	case !isToken(name):
-		return &RequestError{Field: "header", Problem: fmt.Sprintf("%.60q is not a valid name of a header", name)}
+		return unsendable("header", "%.60q is not a valid name of a header", name)
 	case slices.Contains(ownHeaders(), textproto.CanonicalMIMEHeaderKey(name)):
-		return fault("can't be set by a request")
+		return unsendable(field, "can't be set by a request")
 	case !isValue(value):
-		return fault("has a control character in its value")
+		return unsendable(field, "has a control character in its value")
 	}
 	return nil
 }

@@ -78,11 +78,11 @@ func TestRequestsThatAreNeverSent(t *testing.T) {
 	}
 	client := newClient(t, config)
 	for _, c := range faults {
-		if checked, ok := errors.AsType[*web.RequestError](config.Check(c.request)); !ok || checked.Field != c.field {
+		if checked, ok := errors.AsType[*reservations.FieldError](config.Check(c.request)); !ok || checked.Field != c.field {
 			t.Errorf("%+v: checked: %v, want a fault at %q", c.request, checked, c.field)
 		}
 		_, err := client.Run(t.Context(), c.request, nil)
-		fault, ok := errors.AsType[*web.RequestError](err)
+		fault, ok := errors.AsType[*reservations.FieldError](err)
 		if !ok || fault.Field != c.field || !errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%+v: got %v, want a fault at %q", c.request, err, c.field)
 		}

@@ -70,7 +70,7 @@ func (c Config) fill(header, value string, to origin) (filled string, secret boo
 		}
 		name, tail, closed := strings.Cut(after, "}")
 		fault := func(format string, args ...any) (string, bool, error) {
-			return "", false, &RequestError{Field: fmt.Sprintf("header.%.60s", header), Problem: fmt.Sprintf(format, args...)}
+			return "", false, unsendable(fmt.Sprintf("header.%.60s", header), format, args...)
 		}
 		if !closed {
 			return fault("has a ${ without a }")

@@ -112,7 +112,7 @@ func TestHostsThatAreNotListed(t *testing.T) {
 	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com]}\n")
 	c := w.call(t, "batch", in, "--limit", "openai")
 	if c.code != cli.ExitUsage || c.pending(t) != 0 ||
-		!strings.Contains(c.err, `line 3: http request: url host "evil.test"`) ||
+		!strings.Contains(c.err, `line 3: http request: url: host "evil.test"`) ||
 		!strings.Contains(c.err, "http.allow_hosts") || strings.Contains(c.err, "line 2") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
@@ -140,8 +140,8 @@ func TestSecretsThatAreNotListed(t *testing.T) {
 	c := w.call(t, "batch", in, "--limit", "openai")
 	for _, want := range []string{
 		"2 of 3 lines are faulty",
-		`line 2: http request: header.Authorization wants the secret "OTHER_KEY"`, "http.secrets",
-		"line 3: http request: header.Authorization has a ${ without a }",
+		`line 2: http request: header.Authorization: wants the secret "OTHER_KEY"`, "http.secrets",
+		"line 3: http request: header.Authorization: has a ${ without a }",
 	} {
 		if !strings.Contains(c.err, want) {
 			t.Errorf("%q is missing in %s", want, c.err)

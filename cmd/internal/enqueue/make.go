@@ -105,11 +105,9 @@ func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (*llm.Call, e
 func (s *source) request(line batch.Line) (*web.Request, error) {
 	task := &web.Request{Terms: s.common, Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body}
 	task.CustomID = line.CustomID
-	err := task.Validate()
-	if len(s.http.AllowHosts) > 0 {
-		err = s.http.Client(func(string) string { return "" }).Check(*task)
-	}
-	if err != nil {
+	err := s.http.Client(func(string) string { return "" }).Check(*task)
+	unlisted := len(s.http.AllowHosts) == 0 && errors.Is(err, web.ErrHostNotAllowed)
+	if err != nil && !unlisted {
 		return task, err
 	}
 	charge := line.Charge

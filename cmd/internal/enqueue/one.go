@@ -20,8 +20,8 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks/llm"
 )
 
 // enqueued is what `headway enqueue --json` prints.
@@ -117,7 +117,7 @@ func enqueueOne(
 		return err
 	}
 	options.Unique = unique
-	asked, err := llm.EndpointChat.Estimate(request)
+	asked, err := openai.Assess(openai.Chat, request)
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
@@ -125,7 +125,7 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: string(llm.EndpointChat), Body: request})
+	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: openai.Chat, Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}

@@ -30,7 +30,7 @@ func TestReserveGoesByOverrides(t *testing.T) {
 		{Limit: "openai", Meter: "requests", Rate: 1, Period: time.Hour},
 		{Limit: "gone", Meter: "requests", Rate: 1, Period: time.Hour},
 	} {
-		if err = buckets.Overrides().Set(t.Context(), o); err != nil {
+		if err = buckets.SetOverride(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -143,7 +143,7 @@ func (t *target) retry(
 		if _, err := s.scheduler.EnqueueMany(ctx, args, options); err != nil {
 			return err
 		}
-		return dead.SentAgain(ctx, b.Queue, before)
+		return dead.Recorder().SentAgain(ctx, b.Queue, before)
 	}, lines...)
 }
 

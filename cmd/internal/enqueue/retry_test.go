@@ -37,7 +37,7 @@ func TestRetryEndsDeadRecords(t *testing.T) {
 			At:      time.Now(),
 		}
 	}
-	if err = dead.Record(t.Context(), []deadletter.Task{record(2), record(3)}); err != nil {
+	if err = dead.Recorder().Record(t.Context(), []deadletter.Task{record(2), record(3)}); err != nil {
 		t.Fatal(err)
 	}
 	if c := w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {

@@ -80,7 +80,7 @@ func providersOf(c config.Config, getenv func(string) string) (config.Providers,
 	}
 	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}
 	fault := (*reservations.FieldError)(nil)
-	if errors.As(p.Client(getenv).Validate(), &fault) {
+	if _, err := llm.NewClient(p.Client(getenv)); errors.As(err, &fault) {
 		return config.Providers{p}, &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
 	}
 	return config.Providers{p}, nil

@@ -44,7 +44,7 @@ func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, ins
 
 func recorded(t *testing.T, store *deadtasks.Store, dead ...deadletter.Task) {
 	t.Helper()
-	if err := store.Record(t.Context(), dead); err != nil {
+	if err := store.Recorder().Record(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -105,7 +105,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
 		return nil, err
 	}
-	s.list, err = s.buckets.Overrides().List(ctx)
+	s.list, err = s.buckets.Overrides(ctx)
 	if s.list == nil && err != nil {
 		s.close(ctx)
 		return nil, err

@@ -102,7 +102,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 			was = fmt.Sprintf("%s, set by %s at %s", was, o.By, o.SetAt.UTC().Format(time.RFC3339))
 		}
 	}
-	if err := now.buckets.Overrides().Set(ctx, set); err != nil {
+	if err := now.buckets.SetOverride(ctx, set); err != nil {
 		return err
 	}
 	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil &&
@@ -177,7 +177,7 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if o.Limit+"."+o.Meter != name || o.Key != s.key {
 			continue
 		}
-		if _, err := now.buckets.Overrides().Unset(ctx, o.Limit, o.Key, o.Meter); err != nil {
+		if _, err := now.buckets.UnsetOverride(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
 		was := overview.OverrideText(o)

@@ -128,7 +128,7 @@ func serveWith(
 	}
 	settings := worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides(),
+		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides,
 		Scheduler: scheduler.Config{Recurring: c.Recurring},
 	}
 	recorder, err := records(ctx, buckets, &settings)

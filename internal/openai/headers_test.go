@@ -1,4 +1,4 @@
-package llm_test
+package openai_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/tasks/llm"
+	"github.com/headway-go/headway/internal/openai"
 )
 
 // recorded returns headers from testdata.
@@ -37,102 +37,102 @@ func recorded(t *testing.T, name string) http.Header {
 func TestReadHeaders(t *testing.T) {
 	t.Parallel()
 	const (
-		requestsDay = llm.MeterRequestsPerDay
-		openAI      = llm.ProviderOpenAI
-		azure       = llm.ProviderAzure
-		groq        = llm.ProviderGroq
-		anthropic   = llm.ProviderAnthropic
-		other       = llm.ProviderOther
+		requestsDay = openai.MeterRequestsPerDay
+		openAI      = openai.OpenAI
+		azure       = openai.Azure
+		groq        = openai.Groq
+		anthropic   = openai.Anthropic
+		other       = openai.Other
 	)
-	for name, want := range map[string][]llm.Seen{
+	for name, want := range map[string][]openai.Seen{
 		// OpenAI developer community: "How to get rate limit reset time for response API?". Unknown kinds are
 		// ignored.
 		"openai_chat": {
-			{openAI, llm.MeterRequests, 5000, 4999, 12 * time.Millisecond},
-			{openAI, llm.MeterTokens, 160000, 159976, 9 * time.Millisecond},
+			{openAI, openai.MeterRequests, 5000, 4999, 12 * time.Millisecond},
+			{openAI, openai.MeterTokens, 160000, 159976, 9 * time.Millisecond},
 		},
 		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example is impossible: 16 tokens
 		// of 150 000 a minute are refilled in milliseconds, not in six minutes. So the tokens are ignored.
 		"openai_guide": {
-			{other, llm.MeterRequests, 60, 59, time.Second},
+			{other, openai.MeterRequests, 60, 59, time.Second},
 		},
 		// 8.64 s for one of 10 000 is the rate of a day, under the name of a minute's.
 		"openai_daily": {
 			{openAI, requestsDay, 10000, 9999, 8640 * time.Millisecond},
-			{openAI, llm.MeterTokens, 200000, 199973, 8 * time.Millisecond},
+			{openAI, openai.MeterTokens, 200000, 199973, 8 * time.Millisecond},
 		},
 		// The free tier's 200 requests a day.
 		"openai_small_daily": {
 			{openAI, requestsDay, 200, 197, 21*time.Minute + 36*time.Second},
-			{openAI, llm.MeterTokens, 40000, 38957, 1564 * time.Millisecond},
+			{openAI, openai.MeterTokens, 40000, 38957, 1564 * time.Millisecond},
 		},
 		// The same thread of the community, an account with large limits.
 		"openai_large": {
-			{openAI, llm.MeterRequests, 30000, 29999, 2 * time.Millisecond},
-			{openAI, llm.MeterTokens, 150000000, 149999983, 0},
+			{openAI, openai.MeterRequests, 30000, 29999, 2 * time.Millisecond},
+			{openAI, openai.MeterTokens, 150000000, 149999983, 0},
 		},
 		// Microsoft Q&A: "Azure OpenAI Responses API x-ratelimit headers values -1, 0".
 		"azure_minus_one": nil,
 		// oaib, issue "Azure support: Auto": only the remaining tokens.
 		"azure_chat": {
-			{azure, llm.MeterRequests, 0, 79, 0},
-			{azure, llm.MeterTokens, 0, 61353, 0},
+			{azure, openai.MeterRequests, 0, 79, 0},
+			{azure, openai.MeterTokens, 0, 61353, 0},
 		},
 		// openai-python, issue "Handling of TPM limit errors for Azure (x-rate-limit-reset-tokens)".
 		"azure_429": {
-			{azure, llm.MeterRequests, 0, 230, 0},
+			{azure, openai.MeterRequests, 0, 230, 0},
 		},
 		// Claude documentation: "Rate limits", section "Response headers"; recorded in coday, issue "Implement
 		// intelligent rate limiting and retry mechanism for Anthropic API".
 		"anthropic_429": {
-			{anthropic, llm.MeterRequests, 4000, 4000, 0},
-			{anthropic, llm.MeterTokens, 280000, 80000, 0},
-			{anthropic, llm.MeterInput, 200000, 0, 63 * time.Second},
-			{anthropic, llm.MeterOutput, 80000, 80000, 0},
+			{anthropic, openai.MeterRequests, 4000, 4000, 0},
+			{anthropic, openai.MeterTokens, 280000, 80000, 0},
+			{anthropic, openai.MeterInput, 200000, 0, 63 * time.Second},
+			{anthropic, openai.MeterOutput, 80000, 80000, 0},
 		},
 		// anthropic-sdk-typescript, issue "retry-after header missing from response".
 		"anthropic_old_429": {
-			{anthropic, llm.MeterRequests, 5, 0, time.Second},
-			{anthropic, llm.MeterTokens, 25000, 16000, time.Second},
+			{anthropic, openai.MeterRequests, 5, 0, time.Second},
+			{anthropic, openai.MeterTokens, 25000, 16000, time.Second},
 		},
 		// A reset in the past, and a reset of whole seconds for a single request of many, which is still a minute's.
 		"anthropic_past": {
-			{anthropic, llm.MeterRequests, 50000, 49999, time.Second},
-			{anthropic, llm.MeterOutput, 400000, 399000, 0},
+			{anthropic, openai.MeterRequests, 50000, 49999, time.Second},
+			{anthropic, openai.MeterOutput, 400000, 399000, 0},
 		},
 		// Groq documentation: "Rate Limits", section "Rate Limit Headers": requests are per day, tokens per minute.
 		"groq_guide": {
 			{groq, requestsDay, 14400, 14370, 2*time.Minute + 59560*time.Millisecond},
-			{groq, llm.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
+			{groq, openai.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
 		},
 		// The same through a gateway that drops the headers that identify Groq.
 		"groq_unnamed": {
 			{other, requestsDay, 14400, 14370, 2*time.Minute + 59560*time.Millisecond},
-			{other, llm.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
+			{other, openai.MeterTokens, 18000, 17997, 7660 * time.Millisecond},
 		},
 		// The limit of the error in aider, issue "Handle retry-after HTTP header (Groq API)".
 		"groq_429": {
 			{groq, requestsDay, 14400, 14399, 6 * time.Second},
-			{groq, llm.MeterTokens, 15000, 3028, 47888 * time.Millisecond},
+			{groq, openai.MeterTokens, 15000, 3028, 47888 * time.Millisecond},
 		},
 		// Cerebras documentation: "Rate Limits", section "Rate limit headers".
 		"cerebras": {
 			{other, requestsDay, 1000000000, 999997455, 33011382867097},
-			{other, llm.MeterTokens, 1000000000, 999998298, 11382867097},
+			{other, openai.MeterTokens, 1000000000, 999998298, 11382867097},
 		},
 		// The package does not guess the kinds of gateways that name none.
 		"epochs": nil,
 		"garbage": {
-			{other, llm.MeterRequests, 0, 12, 0},
-			{other, llm.MeterInput, 0, 0, 0},
+			{other, openai.MeterRequests, 0, 12, 0},
+			{other, openai.MeterInput, 0, 0, 0},
 		},
 		"contradiction": {
-			{other, llm.MeterInput, 500, 400, 0},
+			{other, openai.MeterInput, 500, 400, 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := llm.ReadHeaders(recorded(t, name), time.Now())
+			got := openai.ReadHeaders(recorded(t, name), time.Now())
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -153,8 +153,8 @@ func TestReadHeadersWithoutDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range llm.ReadHeaders(h, now) {
-			if s.Kind == llm.MeterInput && s.Reset != c.want {
+		for _, s := range openai.ReadHeaders(h, now) {
+			if s.Kind == openai.MeterInput && s.Reset != c.want {
 				t.Errorf("at %s: reset %v, want %v", c.now, s.Reset, c.want)
 			}
 		}
@@ -181,7 +181,7 @@ func FuzzReadHeaders(f *testing.F) {
 				h.Add(name, strings.TrimSpace(value))
 			}
 		}
-		for _, s := range llm.ReadHeaders(h, now) {
+		for _, s := range openai.ReadHeaders(h, now) {
 			if !(s.Remaining >= 0 && s.Remaining <= 1e15 && s.Limit >= 0 && s.Limit <= 1e15) ||
 				math.Signbit(s.Remaining) ||
 				s.Reset < 0 || s.Reset > bucket.MaxWait || s.Kind == "" || s.Provider == "" {

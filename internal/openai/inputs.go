@@ -1,28 +1,27 @@
-package llm
+package openai
 
 import (
 	"encoding/json"
 	"math"
+
+	"github.com/headway-go/headway/internal/estimates"
 )
 
 // completionDefault is how many tokens the API lets a completion have that names no max_tokens.
 const completionDefault = 16
 
-// responseOf assesses a request to EndpointResponses.
+// responseOf assesses a request to Responses.
 func responseOf(body map[string]json.RawMessage) (Estimate, error) {
 	if string(body["background"]) == "true" {
-		return Estimate{}, &RequestError{
-			Field:   "background",
-			Problem: "is not supported: the answer would not be there yet",
-		}
+		return Estimate{}, fault("background", "is not supported: the answer would not be there yet")
 	}
 	if absent(body["input"]) && absent(body["prompt"]) {
-		return Estimate{}, &RequestError{Field: "input", Problem: "is missing"}
+		return Estimate{}, fault("input", "is missing")
 	}
 	var input any
 	if !absent(body["input"]) {
 		if err := json.Unmarshal(body["input"], &input); err != nil {
-			return Estimate{}, &RequestError{Field: "input", Problem: "is not valid JSON"}
+			return Estimate{}, fault("input", "is not valid JSON")
 		}
 	}
 	var p prompt
@@ -32,7 +31,7 @@ func responseOf(body map[string]json.RawMessage) (Estimate, error) {
 	case []any:
 		items = len(v)
 	default:
-		return Estimate{}, &RequestError{Field: "input", Problem: "is neither a text nor a list"}
+		return Estimate{}, fault("input", "is neither a text nor a list")
 	}
 	p.add(input)
 	for _, field := range []string{"instructions", "tools", "text", "prompt"} {
@@ -46,10 +45,10 @@ func responseOf(body map[string]json.RawMessage) (Estimate, error) {
 		most = OutputDefault
 	}
 	tokens := p.tokens + messageTokens*items + replyTokens + perToken(p.bytes, bytesPerToken)
-	return Estimate{Usage: Usage{Input: float64(tokens), Output: math.Ceil(most)}, Open: !bounded}, nil
+	return Estimate{Tokens: estimates.Tokens{Input: float64(tokens), Output: math.Ceil(most)}, Open: !bounded}, nil
 }
 
-// completionOf assesses a request to EndpointCompletions.
+// completionOf assesses a request to Completions.
 func completionOf(body map[string]json.RawMessage) (Estimate, error) {
 	prompts, err := inputsOf(body, "prompt")
 	if err != nil {
@@ -73,7 +72,7 @@ func completionOf(body map[string]json.RawMessage) (Estimate, error) {
 		}
 	}
 	input := prompts.sum() + perToken(len(body["suffix"]), bytesPerToken)
-	return Estimate{Usage: Usage{
+	return Estimate{Tokens: estimates.Tokens{
 		Input:  float64(input),
 		Output: math.Ceil(most) * answers * float64(len(prompts)),
 	}}, nil
@@ -91,20 +90,20 @@ func (i inputs) sum() (tokens int) {
 
 // inputsOf reads a text, a list of token ids, or a list of either.
 func inputsOf(body map[string]json.RawMessage, field string) (inputs, error) {
-	fault := &RequestError{Field: field, Problem: "is not a text, a list of texts, or token ids"}
+	wrong := fault(field, "is not a text, a list of texts, or token ids")
 	if absent(body[field]) {
-		return nil, &RequestError{Field: field, Problem: "is missing"}
+		return nil, fault(field, "is missing")
 	}
 	var value any
 	if err := json.Unmarshal(body[field], &value); err != nil {
-		return nil, fault
+		return nil, wrong
 	}
 	list, ok := value.([]any)
 	if !ok || isTokens(list) {
 		list = []any{value}
 	}
 	if len(list) == 0 {
-		return nil, &RequestError{Field: field, Problem: "is empty"}
+		return nil, fault(field, "is empty")
 	}
 	var all inputs
 	for _, one := range list {
@@ -113,11 +112,11 @@ func inputsOf(body map[string]json.RawMessage, field string) (inputs, error) {
 			all = append(all, max(1, perToken(len(v), bytesPerToken)))
 		case []any:
 			if !isTokens(v) {
-				return nil, fault
+				return nil, wrong
 			}
 			all = append(all, len(v))
 		default:
-			return nil, fault
+			return nil, wrong
 		}
 	}
 	return all, nil

@@ -1,6 +1,7 @@
-package llm
+package openai
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,21 +13,31 @@ import (
 	"github.com/headway-go/headway/internal/retryheader"
 )
 
+// The meters that headers and answers speak of.
+const (
+	MeterRequests       = "requests"
+	MeterTokens         = "tokens"
+	MeterInput          = "input_tokens"
+	MeterOutput         = "output_tokens"
+	MeterRequestsPerDay = MeterRequests + perDay
+	MeterTokensPerDay   = MeterTokens + perDay
+)
+
 // Provider is a family of providers whose headers mean the same.
 type Provider string
 
 // The families that ReadHeaders distinguishes.
 const (
-	// ProviderOpenAI sends X-Ratelimit-*, for buckets that fill evenly.
-	ProviderOpenAI Provider = "openai"
-	// ProviderAzure sends X-Ratelimit-* too, often what remains and nothing else.
-	ProviderAzure Provider = "azure"
-	// ProviderGroq sends X-Ratelimit-*; its limit of requests is per day.
-	ProviderGroq Provider = "groq"
-	// ProviderAnthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
-	ProviderAnthropic Provider = "anthropic"
-	// ProviderOther is any other that sends X-Ratelimit-*.
-	ProviderOther Provider = "other"
+	// OpenAI sends X-Ratelimit-*, for buckets that fill evenly.
+	OpenAI Provider = "openai"
+	// Azure sends X-Ratelimit-* too, often what remains and nothing else.
+	Azure Provider = "azure"
+	// Groq sends X-Ratelimit-*; its limit of requests is per day.
+	Groq Provider = "groq"
+	// Anthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
+	Anthropic Provider = "anthropic"
+	// Other is any other that sends X-Ratelimit-*.
+	Other Provider = "other"
 )
 
 // Seen is what the headers of one answer say of one of the provider's limits.
@@ -72,7 +83,7 @@ func ReadHeaders(h http.Header, now time.Time) []Seen {
 		if g.period == "" && said {
 			g.period = s.period(max(0, reset-grain))
 		}
-		if provider == ProviderGroq && g.kind == MeterRequests && g.period != minute {
+		if provider == Groq && g.kind == MeterRequests && g.period != minute {
 			g.period = day
 		}
 		switch g.period {
@@ -123,9 +134,9 @@ func (s Seen) period(reset time.Duration) string {
 	return ""
 }
 
-// rounding is by how much Remaining may be below the truth.
-func (s Seen) rounding() float64 {
-	if s.Provider == ProviderAnthropic && !strings.HasPrefix(s.Kind, MeterRequests) &&
+// Rounding is by how much Remaining may be below the truth.
+func (s Seen) Rounding() float64 {
+	if s.Provider == Anthropic && !strings.HasPrefix(s.Kind, MeterRequests) &&
 		math.Mod(s.Remaining, 1000) == 0 {
 		return 500
 	}
@@ -137,6 +148,15 @@ type group struct {
 	kind, period     string
 	limit, remaining string
 	reset            []string // the first that is there counts
+}
+
+// Kinds are what Seen.Kind can be, sorted.
+func Kinds() []string {
+	all := map[string]bool{}
+	for _, g := range groups() {
+		all[g.kind], all[g.kind+perDay] = true, true
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 func groups() []group {
@@ -171,10 +191,10 @@ func providerOf(h http.Header) Provider {
 		provider Provider
 		prefixes []string
 	}{
-		{ProviderAnthropic, []string{"Anthropic-"}},
-		{ProviderGroq, []string{"X-Groq-"}},
-		{ProviderAzure, []string{"Apim-Request-Id", "Azureml-", "X-Ms-Region"}},
-		{ProviderOpenAI, []string{"Openai-"}},
+		{Anthropic, []string{"Anthropic-"}},
+		{Groq, []string{"X-Groq-"}},
+		{Azure, []string{"Apim-Request-Id", "Azureml-", "X-Ms-Region"}},
+		{OpenAI, []string{"Openai-"}},
 	} {
 		for name := range h {
 			name = http.CanonicalHeaderKey(name)
@@ -183,7 +203,7 @@ func providerOf(h http.Header) Provider {
 			}
 		}
 	}
-	return ProviderOther
+	return Other
 }
 
 // only is the value of a header that says one thing.

@@ -1,9 +1,11 @@
-package llm
+package openai
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"github.com/headway-go/headway/internal/estimates"
 )
 
 const (
@@ -23,20 +25,12 @@ const (
 	mediaBytes  = 100
 )
 
-// chatOf assesses a request to EndpointChat. It is meant to be too high, because the answer is counted as long as it
-// may become:
-//
-//   - the prompt: the texts of all messages, 4 bytes of UTF-8 a token rounded up, and 4 tokens more a message; the
-//     definitions of tools and of the response's format likewise; images with 1500 tokens (85 with "detail": "low"),
-//     other attachments roughly by their size
-//   - the answer: max_completion_tokens, else max_tokens, else OutputDefault; times n, where the request asks for
-//     several
-//
-// Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that.
+// chatOf assesses a request to Chat. It is meant to be too high, because the answer is counted as long as it may
+// become. Dense text, e.g. code, can take more than is estimated for it; the settlement corrects that.
 func chatOf(body map[string]json.RawMessage) (Estimate, error) {
 	var messages []any
 	if err := json.Unmarshal(body["messages"], &messages); err != nil || len(messages) == 0 {
-		return Estimate{}, &RequestError{Field: "messages", Problem: "is not a list with at least one message"}
+		return Estimate{}, fault("messages", "is not a list with at least one message")
 	}
 	output, open, err := outputOf(body)
 	if err != nil {
@@ -50,7 +44,7 @@ func chatOf(body map[string]json.RawMessage) (Estimate, error) {
 		p.bytes += len(body[field])
 	}
 	input := p.tokens + messageTokens*len(messages) + replyTokens + perToken(p.bytes, bytesPerToken)
-	return Estimate{Usage: Usage{Input: float64(input), Output: output}, Open: open}, nil
+	return Estimate{Tokens: estimates.Tokens{Input: float64(input), Output: output}, Open: open}, nil
 }
 
 // outputOf is how long the answers may become together, open where nothing bounds them.
@@ -83,8 +77,7 @@ func number(body map[string]json.RawMessage, field string, least float64) (float
 	}
 	var n float64
 	if err := json.Unmarshal(raw, &n); err != nil || n < least || n > math.MaxInt32 {
-		return 0, false, &RequestError{Field: field, Problem: fmt.Sprintf("%.40s is not a number of at least %v", raw,
-			least)}
+		return 0, false, fault(field, fmt.Sprintf("%.40s is not a number of at least %v", raw, least))
 	}
 	return n, true, nil
 }

@@ -1,0 +1,86 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/internal/estimates"
+	"github.com/headway-go/headway/reservations"
+)
+
+// The known endpoints: paths of the API, as in the url of a batch file's line.
+const (
+	Chat        = "/v1/chat/completions"
+	Responses   = "/v1/responses"
+	Embeddings  = "/v1/embeddings"
+	Completions = "/v1/completions"
+	Moderations = "/v1/moderations"
+)
+
+// ErrUnknownEndpoint is matched for an endpoint that is not listed here.
+var ErrUnknownEndpoint = errors.New("llm: unknown endpoint")
+
+// Endpoints returns the known endpoints.
+func Endpoints() []string { return []string{Chat, Responses, Embeddings, Completions, Moderations} }
+
+// Estimate is what a request says of itself, before it is sent.
+type Estimate struct {
+	// Tokens is how many tokens the call may take, mostly too many.
+	estimates.Tokens
+	// Model is the model that the request names.
+	Model string
+	// Open says that nothing bounds the answer: OutputDefault is a guess.
+	Open bool
+}
+
+// Assess estimates the tokens of a request to an endpoint, by the rules that llm.Endpoint.Charge lists. The error
+// matches ErrUnknownEndpoint, or wraps a *reservations.FieldError with the field of the body ("request" for the body
+// itself).
+func Assess(endpoint string, request json.RawMessage) (Estimate, error) {
+	if known := Endpoints(); !slices.Contains(known, endpoint) {
+		return Estimate{}, fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, endpoint, strings.Join(known, ", "))
+	}
+	e, err := assess(endpoint, request)
+	if err != nil {
+		name := strings.TrimSuffix(strings.TrimPrefix(endpoint, "/v1/"), "/completions")
+		return Estimate{}, fmt.Errorf("%s request: %w", name, err)
+	}
+	return e, nil
+}
+
+func assess(endpoint string, request json.RawMessage) (e Estimate, err error) {
+	var body map[string]json.RawMessage
+	if err = json.Unmarshal(request, &body); err != nil || body == nil {
+		return e, fault("request", "is not a JSON object")
+	}
+	if string(body["stream"]) == "true" {
+		return e, fault("stream", "is not supported: answers are read whole")
+	}
+	switch endpoint {
+	case Chat:
+		e, err = chatOf(body)
+	case Responses:
+		e, err = responseOf(body)
+	case Embeddings:
+		var input inputs
+		input, err = inputsOf(body, "input")
+		e.Input = float64(input.sum())
+	case Completions:
+		e, err = completionOf(body)
+	case Moderations:
+		if absent(body["input"]) {
+			err = fault("input", "is missing")
+		}
+	}
+	_ = json.Unmarshal(body["model"], &e.Model) // the provider's to judge
+	return e, err
+}
+
+func fault(field, problem string) error {
+	return &reservations.FieldError{Field: field, Problem: problem}
+}
+
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
