@@ -119,7 +119,7 @@ func (c Charge) validate(l Limit) error {
 		}
 	}
 	for _, m := range l.Meters {
-		if n := c.Tokens[m.Name]; n > m.Rules().Largest() {
+		if n := c.Tokens[m.Name]; n > m.rules().Largest() {
 			return c.fault(ErrChargeTooLarge, m.Name,
 				"%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText())
 		}

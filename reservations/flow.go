@@ -21,17 +21,6 @@ const (
 	MaxPriorities = 16
 )
 
-// Priority is the priority that a charge with this name of one counts for: the name itself, or the lowest priority if
-// the limit does not have it. It is empty where the limit has no priorities.
-func (l Limit) Priority(name string) string {
-	if _, ok := l.Priorities[name]; ok || len(l.Priorities) == 0 {
-		return name
-	}
-	return slices.MinFunc(slices.Collect(maps.Keys(l.Priorities)), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.Priorities[a], l.Priorities[b]), cmp.Compare(a, b))
-	})
-}
-
 // validateFlows finds faults of weights and priorities.
 func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 	weight := func(field string, w float64) {
@@ -84,7 +73,7 @@ func (l *Limiter) ValidateNew(c Charge) error {
 		return err
 	}
 	limit, err := set.Configured(c.Limit)
-	if err != nil || limit.Priority(c.Priority) == c.Priority {
+	if _, there := limit.Priorities[c.Priority]; err != nil || there || len(limit.Priorities) == 0 {
 		return err
 	}
 	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: %s", c.Priority, c.Limit,

@@ -131,44 +131,11 @@ func (m Meter) Cap() float64 {
 	return m.Capacity
 }
 
-// horizonsApart is how many times further one meter may promise ahead than another before that is worth a warning.
-const horizonsApart = 10
-
-// Warnings says, one sentence each, what of a valid limit is allowed and probably not meant. The shortest horizon of
-// all meters holds for all of them, so where horizons are far apart the longer ones have no effect. A headroom may be
-// too large or too small.
-func (l Limit) Warnings() []string {
-	near, far := -1, -1
-	rules := l.Rules()
-	horizon := func(k int) float64 { return rules.Meters[k].MaxReserved / rules.Meters[k].RatePerSecond() }
-	for k, m := range l.Meters {
-		if m.MaxReserved == Unlimited || m.inFlight() {
-			continue
-		}
-		if near < 0 || horizon(k) < horizon(near) {
-			near = k
-		}
-		if far < 0 || horizon(k) > horizon(far) {
-			far = k
-		}
-	}
-	var warnings []string
-	if near >= 0 && horizon(far) > horizonsApart*horizon(near) {
-		ahead := func(k int) time.Duration {
-			return time.Duration(min(horizon(k), bucket.MaxWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
-		}
-		warnings = append(warnings, fmt.Sprintf("limit %q: max_reserved of %s is %v ahead, that of %s %v: "+
-			"the shorter one counts for both; max_wait bounds all meters alike",
-			l.Name, l.Meters[near].Name, ahead(near), l.Meters[far].Name, ahead(far)))
-	}
-	return append(warnings, l.headroomWarnings()...)
-}
-
 func (m Meter) reservedText() string {
 	if m.MaxReserved == Unlimited {
 		return "unlimited"
 	}
-	return fmt.Sprint(m.Rules().MaxReserved)
+	return fmt.Sprint(m.rules().MaxReserved)
 }
 
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)

@@ -137,7 +137,7 @@ func (l Limit) overridden(configured Limit, o Override) Limit {
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if most := was.Rules().MaxReserved; was.MaxReserved != Unlimited { // the largest charge stays the same
+	if most := was.rules().MaxReserved; was.MaxReserved != Unlimited { // the largest charge stays the same
 		is.MaxReserved = cmp.Or(max(most, was.Cap()+most-is.Cap()), NoReserved)
 	}
 	l.Meters = slices.Clone(l.Meters)

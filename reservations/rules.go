@@ -15,13 +15,13 @@ func (l Limit) Rules() bucket.Limit {
 		MaxWait: l.MaxWait, MaxBlock: cmp.Or(l.MaxBlock, MaxBlockDefault),
 	}
 	for k, m := range l.Meters {
-		rules.Meters[k] = m.Rules()
+		rules.Meters[k] = m.rules()
 	}
 	return rules
 }
 
-// Rules is the meter as a bucket has it, for Headway's own packages.
-func (m Meter) Rules() bucket.Meter {
+// rules is the meter as a bucket has it.
+func (m Meter) rules() bucket.Meter {
 	rules := bucket.Meter{Name: m.Name, Filling: bucket.Filling{Capacity: m.Cap(), Headroom: m.Headroom}}
 	f := &rules.Filling
 	switch {

@@ -81,7 +81,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	if s.View != nil {
 		tokens := limit.Meters[1]
 		fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
-			len(requests), fleetSize, tokens.Rules().RatePerSecond(), tokens.Cap())
+			len(requests), fleetSize, limit.Rules().Meters[1].RatePerSecond(), tokens.Cap())
 	}
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.event)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -19,8 +20,8 @@ func Weight(l reservations.Limit, flow string) float64 {
 }
 
 // class is the class of the waitlist in which the task of the charge waits, and the weight of this class among the
-// others: the priority, or the class of urgent tasks in a limit with headroom. The weight of urgent tasks leaves
-// OrdinaryShare to all priorities together.
+// others: the priority, or the class of urgent tasks in a limit with headroom. A priority that the limit does not have
+// is its lowest. The weight of urgent tasks leaves OrdinaryShare to all priorities together.
 func class(l reservations.Limit, c reservations.Charge) (name string, weight float64) {
 	if c.Urgent && l.Rules().HasHeadroom() {
 		all := 0.
@@ -30,12 +31,18 @@ func class(l reservations.Limit, c reservations.Charge) (name string, weight flo
 		if all == 0 {
 			all = 1
 		}
-		return ClassUrgent, all * (1 - l.Share()) / l.Share()
+		share := cmp.Or(l.OrdinaryShare, reservations.OrdinaryShareDefault)
+		return ClassUrgent, all * (1 - share) / share
 	}
 	if len(l.Priorities) == 0 {
 		return "", 1
 	}
-	name = l.Priority(c.Priority)
+	if w, ok := l.Priorities[c.Priority]; ok {
+		return c.Priority, w
+	}
+	name = slices.MinFunc(slices.Collect(maps.Keys(l.Priorities)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.Priorities[a], l.Priorities[b]), cmp.Compare(a, b))
+	})
 	return name, l.Priorities[name]
 }
 

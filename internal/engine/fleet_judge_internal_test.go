@@ -176,7 +176,7 @@ func (j *judge) report() fleetReport {
 func (w *world) rateOf(limit string, meter int) float64 {
 	for _, l := range w.limits {
 		if l.Name == limit {
-			return l.Meters[meter].Rules().RatePerSecond()
+			return l.Rules().Meters[meter].RatePerSecond()
 		}
 	}
 	return math.Inf(1)
@@ -199,5 +199,6 @@ func comes(m reservations.Meter, length time.Duration) float64 {
 	if m.Kind == reservations.KindWindow {
 		return m.Rate * math.Ceil(length.Seconds()/m.Period.Seconds())
 	}
-	return m.Rules().RatePerSecond() * length.Seconds()
+	rules := reservations.Limit{Meters: []reservations.Meter{m}}.Rules()
+	return rules.Meters[0].RatePerSecond() * length.Seconds()
 }

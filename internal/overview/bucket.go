@@ -85,7 +85,7 @@ func NewBucket(v reservations.View) Bucket {
 			s.Kind = string(reservations.KindBucket)
 		}
 		if m.MaxReserved != reservations.Unlimited {
-			most := m.Rules().MaxReserved
+			most := max(0, m.MaxReserved)
 			s.MaxReserved = &most
 		}
 		b.Meters = append(b.Meters, s)

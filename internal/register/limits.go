@@ -34,7 +34,7 @@ func MeterText(m reservations.Meter) string {
 		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
 	}
 	if m.MaxReserved != reservations.Unlimited {
-		text += " max_reserved " + number(m.Rules().MaxReserved)
+		text += " max_reserved " + number(max(0, m.MaxReserved))
 	}
 	if m.Kind == reservations.KindWindow {
 		text += " window"

@@ -191,7 +191,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 			whole = append(whole, "settle "+string(l.Settle))
 		}
 		if l.Rules().HasHeadroom() {
-			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Share()))
+			whole = append(whole, fmt.Sprintf("ordinary_share %v", cmp.Or(l.OrdinaryShare, reservations.OrdinaryShareDefault)))
 		}
 		if l.MaxWait > 0 {
 			whole = append(whole, "max_wait "+l.MaxWait.String())
@@ -205,7 +205,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		if len(whole) > 0 {
 			lines = append(lines, strings.Join(whole, ", "))
 		}
-		for _, warning := range l.Warnings() {
+		for _, warning := range config.Warnings(l) {
 			lines = append(lines, "warning: "+warning)
 		}
 		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
@@ -217,7 +217,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 func meterSettings(m reservations.Meter) string {
 	text := meterLine(m)
 	if m.MaxReserved != reservations.Unlimited {
-		text += ", max_reserved " + cli.Amount(m.Rules().MaxReserved)
+		text += ", max_reserved " + cli.Amount(max(0, m.MaxReserved))
 	}
 	if m.Headroom > 0 {
 		text += ", headroom " + cli.Amount(m.Headroom)
@@ -227,7 +227,7 @@ func meterSettings(m reservations.Meter) string {
 	case m.Spread:
 		text += ", in windows that start at a time of each bucket's own"
 	default:
-		start := time.Unix(0, int64(m.Rules().Filling.Offset)).UTC()
+		start := time.Unix(0, int64((m.Start%m.Period+m.Period)%m.Period)).UTC()
 		text += fmt.Sprintf(", in windows that start at %s UTC", start.Format("15:04"))
 	}
 	if m.Settle != "" {

@@ -28,7 +28,7 @@ func quotasOf(limits []reservations.Limit) (q quotas) {
 			if m.Kind != "" && m.Kind != reservations.KindBucket {
 				continue
 			}
-			quota := provider.Quota{Rate: m.Rules().RatePerSecond(), Capacity: m.Cap()}
+			quota := provider.Quota{Rate: m.Rate / m.Period.Seconds(), Capacity: m.Cap()}
 			switch m.Name {
 			case llm.MeterRequests:
 				q.requests = quota

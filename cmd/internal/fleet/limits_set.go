@@ -118,7 +118,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 func confirmJump(
 	ctx context.Context, env cli.Environment, name, rate string, set reservations.Override, was reservations.Meter,
 ) error {
-	times := set.Rate / set.Period.Seconds() / was.Rules().RatePerSecond()
+	times := set.Rate / set.Period.Seconds() / (was.Rate / was.Period.Seconds())
 	if set.Rate <= 0 || times < manyTimes {
 		return nil
 	}

@@ -190,7 +190,7 @@ func some(tokens float64) string {
 func aheadText(m reservations.MeterView) string {
 	text := some(m.Ahead)
 	if m.MaxReserved != reservations.Unlimited {
-		text += " of " + cli.Amount(m.Rules().MaxReserved)
+		text += " of " + cli.Amount(max(0, m.MaxReserved))
 	}
 	if m.AheadIn > 0 {
 		text += ", back in " + cli.Seconds(m.AheadIn.Seconds())

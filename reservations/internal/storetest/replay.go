@@ -156,7 +156,7 @@ func (r *replay) compareRow(s recordedStep) string {
 	got, want := b.Meters[0].Reserved, m.Cap()
 	if s.Value != nil && s.Stored != nil {
 		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
-		came := passed.Seconds() * m.Rules().RatePerSecond()
+		came := passed.Seconds() * r.limit.Rules().Meters[0].RatePerSecond()
 		if m.Kind == reservations.KindWindow { // stored is when a window started
 			came = math.Floor(float64(passed)/float64(m.Period)) * m.Rate
 		}
