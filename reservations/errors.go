@@ -38,37 +38,48 @@ func IsPermanent(err error) bool {
 		errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
 }
 
-// ChargeError says which charge can never be served, and why. Err is the sentinel it matches.
+// ChargeError says which charge did not start, and why. Either the charge can never be served, then Err is the sentinel
+// it matches and Problem says more; or its bucket had a Wait wait until it ended, then Err is why it ended.
 type ChargeError struct {
 	Charge  Charge
-	Meter   string // empty where the limit itself is unknown
+	Meter   string // empty where the error is not about one meter
 	Problem string
 	Err     error
 }
 
 func (e *ChargeError) Error() string {
-	if e.Meter == "" {
+	switch {
+	case e.Problem == "":
+		return e.Err.Error()
+	case e.Meter == "":
 		return fmt.Sprintf("%v: %s", e.Err, e.Problem)
 	}
 	return fmt.Sprintf("%v: %s of %s: %s", e.Err, e.Meter, e.Charge.Bucket(), e.Problem)
 }
 
-// Unwrap returns the sentinel.
+// Unwrap returns Err.
 func (e *ChargeError) Unwrap() error { return e.Err }
 
-// LimitError holds the faults of one limit, each a *FieldError; it matches ErrInvalidLimit.
-type LimitError struct {
-	Limit string
-	Err   error
+// limitError holds the faults of one limit, each a *FieldError; it matches ErrInvalidLimit.
+type limitError struct {
+	limit string
+	err   error
 }
 
-func (e *LimitError) Error() string { return fmt.Sprintf("limit %q: %v", e.Limit, e.Err) }
+func (e *limitError) Error() string { return fmt.Sprintf("limit %q: %v", e.limit, e.err) }
 
-// Unwrap returns the joined faults, and ErrInvalidLimit.
-func (e *LimitError) Unwrap() []error { return []error{ErrInvalidLimit, e.Err} }
+// limitFault is a limitError with one fault.
+func limitFault(limit, field, problem string) error {
+	return &limitError{limit: limit, err: &FieldError{Limit: limit, Field: field, Problem: problem}}
+}
 
-// FieldError is one fault of a definition.
+func (*limitError) Is(target error) bool { return target == ErrInvalidLimit }
+
+func (e *limitError) Unwrap() error { return e.err }
+
+// FieldError is one fault of a limit, or of other settings.
 type FieldError struct {
+	Limit   string // the name of the limit; empty for other settings
 	Field   string
 	Problem string
 }

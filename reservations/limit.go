@@ -144,7 +144,7 @@ var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 func (l Limit) Validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
-		faults = append(faults, &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		faults = append(faults, &FieldError{Limit: l.Name, Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if !nameShape.MatchString(l.Name) {
 		fault("name", "%q must be 1 to 64 letters, digits, '_', '-' or '.'", l.Name)
@@ -180,7 +180,7 @@ func (l Limit) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &LimitError{Limit: l.Name, Err: errors.Join(faults...)}
+	return &limitError{limit: l.Name, err: errors.Join(faults...)}
 }
 
 func (m Meter) validate(fault func(field, format string, args ...any)) {

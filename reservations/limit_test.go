@@ -129,8 +129,8 @@ func TestLimitValidate(t *testing.T) {
 			if !errors.Is(err, reservations.ErrInvalidLimit) || errors.Is(err, reservations.ErrUnknownLimit) {
 				t.Errorf("%v does not match ErrInvalidLimit alone", err)
 			}
-			var l *reservations.LimitError
-			if !errors.As(err, &l) || l.Limit != c.limit.Name || !strings.Contains(err.Error(), `"`+c.limit.Name+`"`) {
+			var f *reservations.FieldError
+			if !errors.As(err, &f) || f.Limit != c.limit.Name || !strings.Contains(err.Error(), `"`+c.limit.Name+`"`) {
 				t.Errorf("%v does not name limit %q", err, c.limit.Name)
 			}
 			if diff := cmp.Diff(c.want, faultyFields(err)); diff != "" {

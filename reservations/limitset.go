@@ -31,8 +31,7 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 			faults = append(faults, err)
 		}
 		if _, twice := s.configured[limit.Name]; twice {
-			fault := &FieldError{Field: "name", Problem: "is there twice"}
-			faults = append(faults, &LimitError{Limit: limit.Name, Err: fault})
+			faults = append(faults, limitFault(limit.Name, "name", "is there twice"))
 		}
 		limit.Meters = slices.Clone(limit.Meters)
 		limit.Weights, limit.Priorities = maps.Clone(limit.Weights), maps.Clone(limit.Priorities)
@@ -131,7 +130,7 @@ func (s *LimitSet) replaced(limits []Limit) (*LimitSet, error) {
 		if was.Name != "" && is.shards() != was.shards() {
 			problem := fmt.Sprintf("can't change from %d to %d while processes run; "+
 				"stop the fleet, or give the limit another name", was.shards(), is.shards())
-			faults = append(faults, &LimitError{Limit: name, Err: &FieldError{Field: "shards", Problem: problem}})
+			faults = append(faults, limitFault(name, "shards", problem))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {

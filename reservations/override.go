@@ -116,15 +116,13 @@ func (s *LimitSet) check(o Override) error {
 			nearest.There(o.Meter, limit.meterNames()))
 	}
 	if o.Meter == MeterInFlight && (o.Rate != 0 || o.Period != 0) {
-		return &LimitError{Limit: o.Limit, Err: &FieldError{
-			Field: o.Meter, Problem: "has no rate; set how many calls may run at once, e.g. 30",
-		}}
+		return limitFault(o.Limit, o.Meter, "has no rate; set how many calls may run at once, e.g. 30")
 	}
 	if o.Meter == MeterInFlight && o.Capacity == 0 { // it would keep what is configured
 		o.Capacity = NoBurst
 	}
 	if problem := bucket.NameProblem("key", o.Key, MaxKey); problem != "" {
-		return &LimitError{Limit: o.Limit, Err: &FieldError{Field: "key", Problem: problem}}
+		return limitFault(o.Limit, "key", problem)
 	}
 	return limit.overridden(limit, o).Validate()
 }

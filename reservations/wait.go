@@ -24,8 +24,10 @@ import (
 // caller leaves the waitlist, and gives its reservation back before Wait returns, for which it takes at most
 // CallTimeout.
 //
-// The error is an IsPermanent one at once, or a *WaitError. No charges start at once. Charges for the same bucket are
-// ErrDuplicateCharge. The caller settles or cancels the Grant; else the estimate stays charged.
+// The error is an IsPermanent one at once. Or it is a *ChargeError of the charge that had the caller wait: it matches
+// the cause of the end of ctx, and ErrUnavailable where the bucket could not be asked the last time. No charges start at
+// once. Charges for the same bucket are ErrDuplicateCharge. The caller settles or cancels the Grant; else the estimate
+// stays charged.
 func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 	g, err := l.grant(charges)
 	if err != nil {
@@ -49,7 +51,7 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 		}
 		if ended != nil {
 			l.leave(ctx, place)
-			return nil, newWaitError(stopped, ended, err)
+			return nil, waitError(stopped, ended, err)
 		}
 		g.again()
 	}
@@ -76,25 +78,13 @@ func (l *Limiter) AllowAll(ctx context.Context, charges ...Charge) (*Grant, erro
 	return g, nil
 }
 
-// WaitError is a Wait that ended before its turn came. It matches the cause of the end of ctx, and ErrUnavailable where
-// the bucket could not be asked the last time.
-type WaitError struct {
-	// Bucket is the bucket that had the caller wait.
-	Bucket string
-	Err    error
-}
-
-func (e *WaitError) Error() string { return fmt.Sprintf("wait for limit %s: %v", e.Bucket, e.Err) }
-
-// Unwrap returns the cause.
-func (e *WaitError) Unwrap() error { return e.Err }
-
-// newWaitError is that of a Wait that ended; last is why the bucket could not be asked, nil if it could.
-func newWaitError(stopped *Claim, ended, last error) *WaitError {
+// waitError is that of a Wait that ended; last is why the bucket could not be asked, nil if it could.
+func waitError(stopped *Claim, ended, last error) error {
 	if last != nil && !errors.Is(last, ended) {
 		ended = fmt.Errorf("%w: %w", ended, last)
 	}
-	return &WaitError{Bucket: stopped.Charge.Bucket(), Err: ended}
+	c := stopped.Charge
+	return &ChargeError{Charge: c, Err: fmt.Errorf("wait for limit %s: %w", c.Bucket(), ended)}
 }
 
 // Distinct is ErrDuplicateCharge where two of the charges are for the same limit and key.

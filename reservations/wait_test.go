@@ -119,8 +119,8 @@ func TestWaitThatEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, why)
 		defer cancel()
 		_, err := l.Wait(ctx, chargeOf("tenant", 1), chargeOf("api", 1))
-		ended, ok := errors.AsType[*reservations.WaitError](err)
-		if !ok || ended.Bucket != "api" || !errors.Is(err, why) {
+		ended, ok := errors.AsType[*reservations.ChargeError](err)
+		if !ok || ended.Charge.Bucket() != "api" || !errors.Is(err, why) {
 			t.Errorf("%v", err)
 		}
 		if _, promised := level(t, l, "api"); promised != 0 {

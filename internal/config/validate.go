@@ -18,10 +18,9 @@ func (f file) validate() []error {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	for _, name := range sortedKeys(f.Limits) {
-		found := []error(nil)
-		l := (*reservations.LimitError)(nil)
-		if err := f.Limits[name].limit(name).Validate(); errors.As(err, &l) {
-			found = prefixed("limits."+name, f.Limits[name].Meters, l.Err)
+		var found []error
+		if err := f.Limits[name].limit(name).Validate(); err != nil {
+			found = prefixed("limits."+name, f.Limits[name].Meters, err)
 		}
 		for _, meter := range sortedKeys(f.Limits[name].Meters) {
 			path := "limits." + name + ".meters." + meter

@@ -37,11 +37,8 @@ func OverrideID(limit, key, meter string) string {
 // EncodeOverride refuses a period that is not whole milliseconds: the error matches reservations.ErrInvalidLimit.
 func EncodeOverride(set reservations.Override) (Override, error) {
 	if set.Meter != reservations.MeterInFlight && set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
-		fault := &reservations.FieldError{
-			Field: set.Meter + ".period", Problem: fmt.Sprintf("%v must be whole milliseconds", set.Period),
-		}
-		limit := &reservations.LimitError{Limit: set.Limit, Err: fault}
-		return Override{}, &reservations.OverrideError{Override: set, Err: limit}
+		return Override{}, &reservations.OverrideError{Override: set, Err: fmt.Errorf(
+			"%w: %s.period: %v must be whole milliseconds", reservations.ErrInvalidLimit, set.Meter, set.Period)}
 	}
 	return Override{
 		ID: OverrideID(set.Limit, set.Key, set.Meter), Limit: set.Limit, Key: set.Key, Meter: set.Meter,
