@@ -61,10 +61,10 @@
 //
 // # Calls in flight
 //
-// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Outcome].Lease), a
-// [Keeper] renews it every 5 seconds, and [Limiter.Settle] ends it; package worker does so for its tasks. A task that
-// is short of such a slot waits without a promise and never holds. RetryAt is when slots are back if no call ends and
-// no lease is renewed.
+// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Outcome].Lease),
+// [Limiter.Keep] renews it every 5 seconds, and [Limiter.Settle] ends it; package worker does so for its tasks. A task
+// that is short of such a slot waits without a promise and never holds. RetryAt is when slots are back if no call ends
+// and no lease is renewed.
 //
 //   - A settlement that is sent twice, or after the lease has ended, changes nothing.
 //   - A process that was killed, or a start whose answer was lost, has its slots for at most 26 seconds more.

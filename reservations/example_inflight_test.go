@@ -15,7 +15,6 @@ func ExampleInFlight() {
 	limiter := newLimiter(&now, reservations.Limit{
 		Name: "gpu", Meters: []reservations.Meter{reservations.InFlight(2), reservations.PerMinute("requests", 100)},
 	})
-	keeper := reservations.NewKeeper(limiter, nil)
 	charge := reservations.Charge{Limit: "gpu", Tokens: reservations.Tokens{"requests": 1}} // and one call in flight
 
 	for i := range 3 {
@@ -26,7 +25,7 @@ func ExampleInFlight() {
 		}
 		call := charge
 		call.Lease = outcome.Lease
-		running, stop := keeper.Keep(ctx, call) // make the call with this context
+		running, stop := limiter.Keep(ctx, nil, call) // make the call with this context
 		if i == 1 {
 			fmt.Println("second call ends:", running.Err())
 			stop()

@@ -30,10 +30,10 @@ func (g *Grant) Outcomes() []Outcome {
 }
 
 // Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again;
-// settle or cancel after that. Make the call with the context, which ends before a lease does: see Keeper. Do keeps
-// by itself.
+// settle or cancel after that. Make the call with the context, which ends before a lease does: see Limiter.Keep. Do
+// keeps by itself.
 func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
-	return g.limiter.keeper.Keep(ctx, g.Charges()...)
+	return g.limiter.Keep(ctx, g.limiter.changed, g.Charges()...)
 }
 
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not

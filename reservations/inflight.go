@@ -3,7 +3,7 @@ package reservations
 import "math"
 
 // KindInFlight counts calls that run: nothing refills the meter but the end of a call. A start takes slots by a lease
-// that its process renews, see Keeper; a settlement ends the lease, and so does its expiry.
+// that its process renews, see Limiter.Keep; a settlement ends the lease, and so does its expiry.
 const KindInFlight Kind = "in_flight"
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 )
 
-// ErrLeaseLost is matched by the cause with which Keeper.Keep ends a context: the slots of a call could not be kept.
+// ErrLeaseLost is matched by the cause with which Limiter.Keep ends a context: the slots of a call could not be kept.
 var ErrLeaseLost = errors.New("reservations: lease of a call in flight lost")
 
 // leaseError says in which bucket the lease of a call was lost. It matches ErrLeaseLost.
@@ -33,12 +33,9 @@ func (e *leaseError) Unwrap() error { return e.err }
 // errNotYet is why a lease ends that has not been renewed yet.
 var errNotYet = errors.New("the process was too slow to renew it")
 
-// Keeper renews the leases of calls in flight, all leases of one bucket together: one request every 5 seconds. Safe for
+// keeper renews the leases of calls in flight, all leases of one bucket together. The zero value keeps none. Safe for
 // concurrent use.
-type Keeper struct {
-	limiter  *Limiter
-	answered func(Charge, Outcome)
-
+type keeper struct {
 	mu      sync.Mutex // guards what is below, and all it leads to
 	buckets map[string]*keptBucket
 }
@@ -52,32 +49,28 @@ type keptBucket struct {
 
 // keptCall is a call with a lease.
 type keptCall struct {
-	lease  Lease
-	err    error       // of the last renewal
-	timer  *time.Timer // of the end of the lease
-	cancel context.CancelCauseFunc
-}
-
-// NewKeeper returns a Keeper for the leases of a Limiter. Answered gets the answer of a bucket to each renewal, by a
-// charge that names the bucket; nil means that no caller wants it. It must not block.
-func NewKeeper(l *Limiter, answered func(Charge, Outcome)) *Keeper {
-	if answered == nil {
-		answered = func(Charge, Outcome) {}
-	}
-	return &Keeper{limiter: l, answered: answered, buckets: map[string]*keptBucket{}}
+	lease    Lease
+	err      error       // of the last renewal
+	timer    *time.Timer // of the end of the lease
+	cancel   context.CancelCauseFunc
+	answered func(bucket string, o Outcome) // may be nil
 }
 
 // Keep renews the leases of the charges until stop is called, when the call has ended; settle the charges after
-// that. The context ends before a lease does, with a cause that matches ErrLeaseLost: where the store does not answer
-// for 20 seconds, and at the next renewal where the bucket has forgotten the lease. A call that goes on after that may
-// be one too many; its lease is renewed until stop, if the store answers again in time. Charges without a lease need
-// nothing; a nil Keeper is enough for them.
-func (k *Keeper) Keep(ctx context.Context, charges ...Charge) (kept context.Context, stop func()) {
+// that. All leases that a process has of one bucket are renewed by one request every 5 seconds. The context ends before
+// a lease does, with a cause that matches ErrLeaseLost: where the store does not answer for 20 seconds, and at the next
+// renewal where the bucket has forgotten the lease. A call that goes on after that may be one too many; its lease is
+// renewed until stop, if the store answers again in time. Charges without a lease need nothing, nor a Limiter.
+//
+// Answered gets the answers of the buckets to the renewals; nil means that no caller wants them. It must not block.
+func (l *Limiter) Keep(
+	ctx context.Context, answered func(bucket string, o Outcome), charges ...Charge,
+) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var stops []func()
 	for _, c := range charges {
 		if c.Lease.ID != 0 {
-			stops = append(stops, k.keep(c, cancel))
+			stops = append(stops, l.keep(c, &keptCall{lease: c.Lease, err: errNotYet, cancel: cancel, answered: answered}))
 		}
 	}
 	return kept, func() {
@@ -89,16 +82,18 @@ func (k *Keeper) Keep(ctx context.Context, charges ...Charge) (kept context.Cont
 }
 
 // keep renews one lease until stop is called.
-func (k *Keeper) keep(c Charge, cancel context.CancelCauseFunc) (stop func()) {
+func (l *Limiter) keep(c Charge, call *keptCall) (stop func()) {
+	k, name := &l.keeper, c.Bucket()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	call := &keptCall{lease: c.Lease, err: errNotYet, cancel: cancel}
-	name := c.Bucket()
 	call.timer = time.AfterFunc(time.Until(c.Lease.End), func() { k.expire(name, call) })
 	b := k.buckets[name]
 	if b == nil {
 		b = &keptBucket{charge: c, calls: map[*keptCall]struct{}{}}
-		b.timer = time.AfterFunc(renewEvery, func() { k.renew(name, b) })
+		b.timer = time.AfterFunc(renewEvery, func() { l.renew(name, b) })
+		if k.buckets == nil {
+			k.buckets = map[string]*keptBucket{}
+		}
 		k.buckets[name] = b
 	}
 	b.calls[call] = struct{}{}
@@ -106,7 +101,7 @@ func (k *Keeper) keep(c Charge, cancel context.CancelCauseFunc) (stop func()) {
 }
 
 // leave ends the renewals of a call. The first call that follows begins the next ones.
-func (k *Keeper) leave(name string, b *keptBucket, call *keptCall) {
+func (k *keeper) leave(name string, b *keptBucket, call *keptCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	call.timer.Stop()
@@ -118,7 +113,7 @@ func (k *Keeper) leave(name string, b *keptBucket, call *keptCall) {
 }
 
 // expire ends the context of a call whose lease was not renewed.
-func (k *Keeper) expire(name string, call *keptCall) {
+func (k *keeper) expire(name string, call *keptCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if time.Now().Before(call.lease.End) { // renewed meanwhile
@@ -128,18 +123,22 @@ func (k *Keeper) expire(name string, call *keptCall) {
 }
 
 // renew renews the leases of a bucket, and plans the next renewal.
-func (k *Keeper) renew(name string, b *keptBucket) {
+func (l *Limiter) renew(name string, b *keptBucket) {
+	k := &l.keeper
 	calls, requests := k.renewals(b)
 	if len(calls) == 0 {
 		return
 	}
 	end := time.Now().Add(bucket.LeaseLasts)
-	outcomes, err := k.limiter.renew(b.charge, requests)
+	outcomes, err := l.sendRenewals(b.charge, requests)
 	next := renewEvery
 	if err != nil {
 		next = renewAgain
-	} else {
-		k.answered(b.charge, outcomes[len(outcomes)-1])
+	}
+	for _, call := range calls {
+		if err == nil && call.answered != nil {
+			call.answered(name, outcomes[len(outcomes)-1])
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,7 +162,7 @@ func (k *Keeper) renew(name string, b *keptBucket) {
 }
 
 // renewals are the calls of a bucket, and a request for each.
-func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.Request) {
+func (k *keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for call := range b.calls {
@@ -173,8 +172,8 @@ func (k *Keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.R
 	return calls, requests
 }
 
-// renew sends the renewals of one bucket in one call.
-func (l *Limiter) renew(c Charge, requests []bucket.Request) ([]Outcome, error) {
+// sendRenewals sends the renewals of one bucket in one call.
+func (l *Limiter) sendRenewals(c Charge, requests []bucket.Request) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	limit, err := l.bucket(ctx, c)

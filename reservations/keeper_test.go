@@ -35,9 +35,8 @@ func (s *cutStore) Apply(
 // callers is a process with a Limiter for a number of calls in flight.
 type callers struct {
 	*reservations.Limiter
-	store  *cutStore
-	keeper *reservations.Keeper
-	told   atomic.Int64
+	store    *cutStore
+	answered atomic.Int64
 }
 
 func newCallers(t *testing.T, most int) *callers {
@@ -47,8 +46,12 @@ func newCallers(t *testing.T, most int) *callers {
 	if c.Limiter, err = reservations.New(c.store, []reservations.Limit{calls(most)}, reservations.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	c.keeper = reservations.NewKeeper(c.Limiter, func(reservations.Charge, reservations.Outcome) { c.told.Add(1) })
 	return c
+}
+
+func (c *callers) keep(t *testing.T, charges ...reservations.Charge) (ctx context.Context, stop func()) {
+	t.Helper()
+	return c.Keep(t.Context(), func(string, reservations.Outcome) { c.answered.Add(1) }, charges...)
 }
 
 // call starts one call, which must be allowed, and returns the charge to be settled.
@@ -74,7 +77,7 @@ func (c *callers) starts(t *testing.T) bool {
 }
 
 // All leases of a bucket are renewed by one request every 5 seconds, until their calls end.
-func TestKeeperRenews(t *testing.T) {
+func TestKeepRenews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const many = 300
@@ -84,13 +87,13 @@ func TestKeeperRenews(t *testing.T) {
 		var contexts []context.Context
 		for range many {
 			charge := c.call(t)
-			ctx, stop := c.keeper.Keep(t.Context(), charge, reservations.Charge{Limit: "other"})
+			ctx, stop := c.keep(t, charge, reservations.Charge{Limit: "other"})
 			charges, stops, contexts = append(charges, charge), append(stops, stop), append(contexts, ctx)
 		}
 		before := c.store.calls.Load()
 		<-time.After(10*time.Minute + time.Second)
-		if n := c.store.calls.Load() - before; n != 120 || c.told.Load() != n {
-			t.Errorf("%d requests in 10 minutes, of which %d were told; want 120", n, c.told.Load())
+		if n := c.store.calls.Load() - before; n != 120 || c.answered.Load() != n*many {
+			t.Errorf("%d requests in 10 minutes, and %d answers; want 120, for each call", n, c.answered.Load())
 		}
 		if c.starts(t) {
 			t.Errorf("one call more than %d starts", many)
@@ -120,12 +123,12 @@ func TestKeeperRenews(t *testing.T) {
 
 // Where the store is away, a call ends 20 seconds after its lease was last renewed, and before the bucket has another
 // one start.
-func TestKeeperStoreAway(t *testing.T) {
+func TestKeepStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t, 1)
 		charge := c.call(t)
-		ctx, stop := c.keeper.Keep(t.Context(), charge)
+		ctx, stop := c.keep(t, charge)
 		<-time.After(31 * time.Second) // renewed a second ago
 		c.store.away.Store(true)
 		<-ctx.Done()
@@ -152,11 +155,11 @@ func TestKeeperStoreAway(t *testing.T) {
 }
 
 // A store that answers again in time costs no call.
-func TestKeeperStoreBack(t *testing.T) {
+func TestKeepStoreBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t, 1)
-		ctx, stop := c.keeper.Keep(t.Context(), c.call(t))
+		ctx, stop := c.keep(t, c.call(t))
 		defer stop()
 		c.store.away.Store(true)
 		<-time.After(19 * time.Second)
@@ -169,12 +172,12 @@ func TestKeeperStoreBack(t *testing.T) {
 }
 
 // The calls of a bucket that was reset end at the next renewal.
-func TestKeeperReset(t *testing.T) {
+func TestKeepReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t, 1)
 		began := time.Now()
-		ctx, stop := c.keeper.Keep(t.Context(), c.call(t))
+		ctx, stop := c.keep(t, c.call(t))
 		defer stop()
 		if err := c.Reset(t.Context(), "fleet", ""); err != nil {
 			t.Fatal(err)
@@ -186,11 +189,11 @@ func TestKeeperReset(t *testing.T) {
 	})
 }
 
-// A call without a lease needs no Keeper, and ends with its context.
-func TestKeeperWithoutLease(t *testing.T) {
+// A call without a lease needs no Limiter, and ends with its context.
+func TestKeepWithoutLease(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	kept, stop := (*reservations.Keeper)(nil).Keep(ctx, reservations.Charge{Limit: "fleet"})
+	kept, stop := (*reservations.Limiter)(nil).Keep(ctx, nil, reservations.Charge{Limit: "fleet"})
 	if kept.Err() != nil {
 		t.Error(kept.Err())
 	}

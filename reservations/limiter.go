@@ -34,7 +34,7 @@ type Config struct {
 type Limiter struct {
 	store   Store
 	timeout time.Duration // of one call to the store
-	keeper  *Keeper       // of the leases of direct calls
+	keeper  keeper
 	calls   coalesce.Group[bucketKey, asked, bucket.Answer]
 	seen    shardAnswers
 
@@ -71,7 +71,6 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	l.calls.Same = func(a, b asked) bool { return reflect.DeepEqual(a.limit, b.limit) }
 	l.resolved.resolve = config.Resolve
 	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
-	l.keeper = NewKeeper(l, func(c Charge, o Outcome) { l.changed(c.Bucket(), o) })
 	l.set.Store(set)
 	return l, nil
 }

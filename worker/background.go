@@ -33,9 +33,6 @@ func newGuard(
 		stopping: make(chan struct{}), fleet: newFleet(client, limiter, types, c.Logger),
 		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
 	}
-	if limiter != nil {
-		g.keepLeases(limiter)
-	}
 	g.keep(c.Dead, c.SweepEvery, client, queues)
 	return g, c, nil
 }

@@ -13,14 +13,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// keepLeases has the leases of calls in flight renewed. The dispatcher gets the answers, so that it promotes no task
-// for slots that are renewed.
-func (g *guard) keepLeases(limiter *reservations.Limiter) {
-	g.keeper = reservations.NewKeeper(limiter, func(c reservations.Charge, o reservations.Outcome) {
-		g.engine.Changed(c.Bucket(), o)
-	})
-}
-
 // canAgain says whether a task whose handler returned err may run again.
 func canAgain(err error) bool {
 	return err != nil && !errors.Is(err, asynq.SkipRetry) && !errors.Is(err, asynq.RevokeTask)

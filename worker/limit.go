@@ -42,11 +42,10 @@ type guard struct {
 
 	outage     outage
 	corrected  corrections
-	keeper     *reservations.Keeper // of the leases of running tasks; nil without a limiter
-	lateMost   time.Duration        // see reservations.LateMost
-	goroutines goroutines           // of deliveries
-	deliveries atomic.Int64         // that asynq waits for
-	unlimited  atomic.Int64         // deliveries of tasks without a limit since the last one with a limit
+	lateMost   time.Duration // see reservations.LateMost
+	goroutines goroutines    // of deliveries
+	deliveries atomic.Int64  // that asynq waits for
+	unlimited  atomic.Int64  // deliveries of tasks without a limit since the last one with a limit
 	pending    pending
 	stopping   chan struct{} // closed when the process is about to end: no task is held any more
 }

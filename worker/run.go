@@ -42,7 +42,8 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 	if len(d.claims) > 0 {
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	}
-	kept, stop := g.keeper.Keep(early, d.claims.Charges()...)
+	// The dispatcher gets the answers, so that it promotes no task for slots that are renewed.
+	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.Charges()...)
 	err := g.contained(withUsage(kept, &d.usage), d, handle)
 	lost := context.Cause(kept)
 	stop()
