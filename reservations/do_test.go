@@ -159,12 +159,12 @@ func TestDoWithoutAStoreInTheEnd(t *testing.T) {
 	})
 }
 
-// AllowAll starts all or nothing, and says in both cases what remains.
-func TestAllowAll(t *testing.T) {
+// Allow starts all or nothing, and says in both cases what remains.
+func TestAllow(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool(), per("api", 1))
 	charges := []reservations.Charge{chargeOf("pool", 40), chargeOf("api", 1)}
-	g, err := l.AllowAll(t.Context(), charges...)
+	g, err := l.Allow(t.Context(), charges...)
 	if err != nil || !g.Started() {
 		t.Fatalf("%+v, %v", g, err)
 	}
@@ -172,7 +172,7 @@ func TestAllowAll(t *testing.T) {
 		o[1].Remaining()["tokens"] != 0 {
 		t.Errorf("%v and %v remain", o[0].Remaining(), o[1].Remaining())
 	}
-	g, err = l.AllowAll(t.Context(), charges...)
+	g, err = l.Allow(t.Context(), charges...)
 	if err != nil || g.Started() {
 		t.Fatalf("%+v, %v", g, err)
 	}
@@ -180,7 +180,7 @@ func TestAllowAll(t *testing.T) {
 		o[1].Wait() != time.Second {
 		t.Errorf("%+v", o)
 	}
-	if _, err = l.AllowAll(t.Context(), chargeOf("pool", 10), chargeOf("api", 2)); !errors.Is(err,
+	if _, err = l.Allow(t.Context(), chargeOf("pool", 10), chargeOf("api", 2)); !errors.Is(err,
 		reservations.ErrChargeTooLarge) {
 		t.Errorf("%v", err)
 	}

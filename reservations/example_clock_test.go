@@ -22,7 +22,8 @@ func Example_clock() {
 	}
 	mail := reservations.Charge{Limit: "mail", Tokens: reservations.Tokens{"messages": 1}}
 	for range 3 {
-		outcome, err := limiter.Allow(context.Background(), mail)
+		g, err := limiter.Allow(context.Background(), mail)
+		outcome := g.Outcomes()[0]
 		fmt.Println(outcome.State, outcome.RetryAt.Format(time.TimeOnly), err)
 		now = now.Add(30 * time.Second)
 	}

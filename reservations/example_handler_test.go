@@ -12,7 +12,7 @@ import (
 )
 
 // Kind 3: check, take and reset in a web handler. Limiter.Check asks without taking, and Limiter.Reserve promises.
-func ExampleLimiter_AllowAll() {
+func ExampleLimiter_Allow() {
 	var now time.Time
 	limiter := newLimiter(&now, reservations.Limit{
 		Name: "visitors", Meters: []reservations.Meter{reservations.PerMinute("requests", 1)},
@@ -20,7 +20,7 @@ func ExampleLimiter_AllowAll() {
 	visit := func(ip string) {
 		w := httptest.NewRecorder()
 		charge := reservations.Charge{Limit: "visitors", Key: ip, Tokens: reservations.Tokens{"requests": 1}}
-		g, _ := limiter.AllowAll(context.Background(), charge) // several charges: all or nothing
+		g, _ := limiter.Allow(context.Background(), charge) // several charges: all or nothing
 		o := g.Outcomes()[0]
 		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(int(o.Remaining()["requests"])))
 		if !g.Started() {

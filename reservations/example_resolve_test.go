@@ -23,11 +23,11 @@ func ExampleConfig_resolve() {
 	})
 	write := func(user string) string {
 		charge := reservations.Charge{Limit: "writes", Key: user, Tokens: reservations.Tokens{"rows": 1}}
-		o, err := limiter.Allow(context.Background(), charge)
+		g, err := limiter.Allow(context.Background(), charge)
 		if err != nil {
 			return fmt.Sprint("unknown: ", reservations.IsPermanent(err))
 		}
-		return string(o.State)
+		return string(g.Outcomes()[0].State)
 	}
 	for _, user := range []string{"bob", "bob", "eve"} {
 		fmt.Println(user, write(user))

@@ -216,7 +216,10 @@ func (h *history) releases(ctx context.Context) {
 func (h *history) allows(ctx context.Context) {
 	c := h.draw()
 	o, err := h.limiters[h.asking].Check(ctx, c)
-	p, _ := h.limiters[h.asking].Allow(ctx, c)
+	var p reservations.Outcome
+	if g, err := h.limiters[h.asking].Allow(ctx, c); err == nil {
+		p = g.Outcomes()[0]
+	}
 	h.note("%d allows %+v: %s %s %v", h.asking, c, o.State, p.State, err)
 	if o.State != p.State || !o.RetryAt.Equal(p.RetryAt) {
 		h.wrong("checked %+v, and was answered %+v", o, p)

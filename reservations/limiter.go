@@ -195,19 +195,12 @@ func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Ch
 	return outcomes, nil
 }
 
-// Allow starts a new task at once or not at all: nothing is reserved, and the task does not hold. The outcome is
-// StateStarted, to be settled as any other start, or StateRefused with the earliest RetryAt if nothing else asks
-// meanwhile. Allow never takes tokens that are promised to waiting tasks. A charge above a meter's capacity is
-// ErrChargeTooLarge. Other errors as for Start.
-func (l *Limiter) Allow(ctx context.Context, c Charge) (Outcome, error) {
-	return l.allow(ctx, c, false)
-}
-
-// Check answers as Allow would, and changes nothing.
+// Check answers for one charge as Allow would, and changes nothing.
 func (l *Limiter) Check(ctx context.Context, c Charge) (Outcome, error) {
 	return l.allow(ctx, c, true)
 }
 
+// allow starts a new task at once or not at all, or if dry says whether it would.
 func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error) {
 	limit, c, err := l.resolve(ctx, c)
 	if err != nil {

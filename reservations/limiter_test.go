@@ -276,6 +276,10 @@ func TestLimiterAllow(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
 	ctx := t.Context()
+	allow := func(ctx context.Context, c reservations.Charge) (reservations.Outcome, error) {
+		g, err := l.Allow(ctx, c)
+		return g.Outcomes()[0], err
+	}
 	for _, c := range []struct {
 		ask    func(context.Context, reservations.Charge) (reservations.Outcome, error)
 		tokens float64
@@ -283,10 +287,10 @@ func TestLimiterAllow(t *testing.T) {
 		wait   time.Duration
 	}{
 		{l.Check, 10, started, 0},
-		{l.Allow, 9, started, 0},
+		{allow, 9, started, 0},
 		{l.Check, 3, refused, 200 * time.Millisecond},
-		{l.Allow, 3, refused, 200 * time.Millisecond},
-		{l.Allow, 1, started, 0},
+		{allow, 3, refused, 200 * time.Millisecond},
+		{allow, 1, started, 0},
 	} {
 		o, err := c.ask(ctx, chargeOf("steady", c.tokens))
 		if err != nil || o.State != c.want || o.Wait() != c.wait || o.Hold != 0 {

@@ -2,7 +2,6 @@ package reservations_test
 
 import (
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -103,20 +102,18 @@ func TestOverrideOfCallsThatRun(t *testing.T) {
 		}
 	}
 	c := reservations.Charge{Limit: "fleet"}
-	allow := func(want bool) reservations.Outcome {
+	allow := func(want bool) *reservations.Grant {
 		t.Helper()
-		o, err := l.Allow(t.Context(), c)
-		if err != nil || o.Started() != want {
-			t.Fatalf("%+v (%v), want a start: %v", o, err, want)
+		g, err := l.Allow(t.Context(), c)
+		if err != nil || g.Started() != want {
+			t.Fatalf("%+v (%v), want a start: %v", g, err, want)
 		}
-		return o
+		return g
 	}
-	running := []reservations.Outcome{allow(true), allow(true), allow(true)}
+	running := []*reservations.Grant{allow(true), allow(true), allow(true)}
 	end := func(k int) {
 		t.Helper()
-		ended := c
-		ended.Lease = running[k].Lease
-		if _, err := l.Settle(t.Context(), ended, nil, strconv.Itoa(k)); err != nil {
+		if err := running[k].Settle(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

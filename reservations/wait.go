@@ -57,15 +57,20 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 	}
 }
 
-// AllowAll is Allow for several limits: all charges start at once, or none does. Grant.Started says which, and
-// Grant.Outcomes what remains. The errors are the errors of Allow; then none has started.
-func (l *Limiter) AllowAll(ctx context.Context, charges ...Charge) (*Grant, error) {
+// Allow starts all charges at once or none: nothing is reserved, and the caller does not hold. Grant.Started says
+// which; then settle or cancel the Grant as that of Wait. Grant.Outcomes says what remains: StateRefused comes with the
+// earliest RetryAt if nothing else asks meanwhile. Allow never takes tokens that are promised to waiting tasks. A charge
+// above a meter's capacity is ErrChargeTooLarge. Other errors as for Start; then none has started.
+func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) {
 	g, err := l.grant(charges)
 	if err != nil {
 		return nil, err
 	}
+	for i, c := range charges {
+		g.claims[i].Charge.Shard = c.Shard
+	}
 	stopped, err := g.claims.Admit(func(c *Claim) (err error) {
-		c.Outcome, err = l.Allow(ctx, c.Charge)
+		c.Outcome, err = l.allow(ctx, c.Charge, false)
 		c.Charge.Shard, c.Charge.Lease, c.Decided = c.Outcome.Shard, c.Outcome.Lease, time.Now()
 		return err
 	})

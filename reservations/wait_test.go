@@ -274,7 +274,7 @@ func (c pooledCall) run(t *testing.T, l *reservations.Limiter) (used map[string]
 		}
 	}
 	if c.allow {
-		g, err := l.AllowAll(ctx, c.charges...)
+		g, err := l.Allow(ctx, c.charges...)
 		if err == nil && g.Started() {
 			call(func(used reservations.Tokens, cancelled bool) {
 				if cancelled {

@@ -108,8 +108,8 @@ func TestSpreadWindows(t *testing.T) {
 	wait := func(key string) time.Duration {
 		l := setupLimiter(t, limit)
 		c := reservations.Charge{Limit: "fleet", Key: key, Tokens: reservations.Tokens{"daily": 10}}
-		if o, err := l.Allow(t.Context(), c); err != nil || !o.Started() {
-			t.Fatalf("%+v, %v", o, err)
+		if g, err := l.Allow(t.Context(), c); err != nil || !g.Started() {
+			t.Fatalf("%+v, %v", g, err)
 		}
 		o, err := l.Check(t.Context(), c)
 		if err != nil || o.State != refused || o.Wait() <= 0 || o.Wait() > day {

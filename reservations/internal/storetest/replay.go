@@ -128,7 +128,11 @@ func (r *replay) ask(s recordedStep) (bucket.Answer, error) {
 	case s.Op == "reserve" && s.Reserve:
 		return answer(r.limiter.Reserve(ctx, charge))
 	case s.Op == "reserve":
-		return answer(r.limiter.Allow(ctx, charge))
+		g, err := r.limiter.Allow(ctx, charge)
+		if err != nil {
+			return bucket.Answer{}, err
+		}
+		return answer(g.Outcomes()[0], nil)
 	}
 	return bucket.Answer{}, fmt.Errorf("unknown op %q", s.Op)
 }
