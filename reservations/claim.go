@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // Claim is one charge of a start that may have several, and the answer of its bucket.
@@ -63,7 +65,7 @@ func (l *Limiter) Ask(ctx context.Context, c *Claim) error {
 	var o Outcome
 	var err error
 	if c.Behind {
-		o, err = l.Reserve(ctx, c.Charge)
+		o, err = l.one(ctx, c.Charge, bucket.Request{Op: bucket.OpReserve})
 	} else {
 		o, err = l.Start(ctx, c.Charge, c.Held)
 	}

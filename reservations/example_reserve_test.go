@@ -47,13 +47,13 @@ func ExampleLimiter_Start() {
 }
 
 // The tokens of a batch are reserved before its tasks are enqueued.
-func ExampleLimiter_ReserveMany() {
+func ExampleLimiter_Reserve() {
 	var now time.Time
 	limiter := newLimiter(&now, reservations.Limit{Name: "search", Meters: []reservations.Meter{
 		{Name: "requests", Rate: 2, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
 	}})
 	charge := reservations.Charge{Limit: "search", Key: "tenant-7", Tokens: reservations.Tokens{"requests": 1}}
-	outcomes, _ := limiter.ReserveMany(context.Background(), []reservations.Charge{charge, charge, charge})
+	outcomes, _ := limiter.Reserve(context.Background(), charge, charge, charge)
 	for _, o := range outcomes {
 		fmt.Println(o.State, o.Wait())
 	}

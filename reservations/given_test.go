@@ -32,9 +32,9 @@ func TestInline(t *testing.T) {
 	if o, err := l.Check(t.Context(), c); err != nil || o.State != reservations.StateRefused {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := l.Reserve(t.Context(), c); err != nil || o.State != reservations.StateReserved {
+	if o, err := l.Reserve(t.Context(), c); err != nil || o[0].State != reservations.StateReserved {
 		t.Errorf("%+v, %v", o, err)
-	} else if _, err = l.Release(t.Context(), c, o.Reservation()); err != nil {
+	} else if _, err = l.Release(t.Context(), c, o[0].Reservation()); err != nil {
 		t.Error(err)
 	}
 	for name, c := range map[string]reservations.Charge{

@@ -185,7 +185,7 @@ func (h *history) loses(ctx context.Context) {
 func (h *history) reserves(ctx context.Context) {
 	c := h.draw()
 	many := slices.Repeat([]reservations.Charge{c}, 1+h.IntN(5))
-	outcomes, err := h.limiters[h.asking].ReserveMany(ctx, many)
+	outcomes, err := h.limiters[h.asking].Reserve(ctx, many...)
 	h.note("%d reserves %+v %d times: %v", h.asking, c, len(many), err)
 	for _, o := range outcomes {
 		h.jobs++

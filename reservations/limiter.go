@@ -120,16 +120,13 @@ func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (O
 	return l.one(ctx, c, r)
 }
 
-// Reserve promises tokens to a task that will wait, without the right to start now. The outcome is StateReserved, or
-// StateWaiting without a promise. Release gives up a reservation that will not be used. Errors as for Start.
-func (l *Limiter) Reserve(ctx context.Context, c Charge) (Outcome, error) {
-	return l.one(ctx, c, bucket.Request{Op: bucket.OpReserve})
-}
-
-// ReserveMany reserves for charges of one bucket, in order, in as few round trips as possible. Either all are answered
-// or, with an error, none need be kept: what was reserved for them heals by refill. All charges must name the same
-// limit and key. Where the limit has Shards, the charges are spread over them evenly, in runs of neighbors.
-func (l *Limiter) ReserveMany(ctx context.Context, charges []Charge) ([]Outcome, error) {
+// Reserve promises tokens to tasks that will wait, in order, without the right to start now. Each outcome is
+// StateReserved, or StateWaiting without a promise. Release gives up a reservation that will not be used.
+//
+// All charges must name the same limit and key: they are reserved in as few round trips as possible. Either all are
+// answered or, with an error, none need be kept: what was reserved for them heals by refill. Where the limit has Shards,
+// the charges are spread over them evenly, in runs of neighbors. Errors as for Start.
+func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil
 	}

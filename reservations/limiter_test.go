@@ -155,10 +155,10 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 				"Start":    func() error { _, err := l.Start(ctx, c.charge, nil); return err },
 				"promoted": func() error { _, err := l.Start(ctx, c.charge, &held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c.charge); return err },
-				"ReserveMany": func() error {
+				"Reserve two": func() error {
 					good := chargeOf(c.charge.Limit, 1)
 					good.Key = c.charge.Key
-					_, err := l.ReserveMany(ctx, []reservations.Charge{good, c.charge})
+					_, err := l.Reserve(ctx, good, c.charge)
 					return err
 				},
 				"Check":   func() error { _, err := l.Check(ctx, c.charge); return err },
@@ -225,9 +225,9 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	if err != nil || waits.State != reserved || waits.Wait() != 500*time.Millisecond {
 		t.Fatalf("%+v, %v", waits, err)
 	}
-	behind, err := l.Reserve(ctx, chargeOf("steady", 5))
-	if err != nil || behind.State != reserved || behind.Wait() != time.Second {
-		t.Fatalf("%+v, %v", behind, err)
+	outcomes, err := l.Reserve(ctx, chargeOf("steady", 5))
+	if err != nil || outcomes[0].State != reserved || outcomes[0].Wait() != time.Second {
+		t.Fatalf("%+v, %v", outcomes, err)
 	}
 	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.State != refused ||
 		o.Wait() != 1500*time.Millisecond {
@@ -239,7 +239,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.Wait() != time.Second {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
-	held := behind.Reservation()
+	held := outcomes[0].Reservation()
 	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || o.State != waiting ||
 		o.Wait() != 500*time.Millisecond {
 		t.Fatalf("promoted too early: %+v, %v", o, err)
@@ -310,7 +310,7 @@ func TestLimiterUrgent(t *testing.T) {
 	l := setupLimiter(t, limit)
 	l.mustStart(t, chargeOf("steady", 6))
 	c := chargeOf("steady", 4)
-	if o, err := l.Reserve(t.Context(), c); err != nil || o.Wait() != 400*time.Millisecond {
+	if o, err := l.Reserve(t.Context(), c); err != nil || o[0].Wait() != 400*time.Millisecond {
 		t.Errorf("%+v, %v", o, err)
 	}
 	c.Urgent = true
@@ -339,15 +339,15 @@ func TestLimiterKeysHaveTheirOwnBuckets(t *testing.T) {
 	}
 }
 
-func TestReserveMany(t *testing.T) {
+func TestReserveSeveral(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
-	if got, err := l.ReserveMany(t.Context(), nil); got != nil || err != nil {
+	if got, err := l.Reserve(t.Context()); got != nil || err != nil {
 		t.Errorf("of nothing: %v, %v", got, err)
 	}
 	const n = 300
 	charges := slices.Repeat([]reservations.Charge{chargeOf("steady", 1)}, n)
-	outcomes, err := l.ReserveMany(t.Context(), charges)
+	outcomes, err := l.Reserve(t.Context(), charges...)
 	if err != nil || len(outcomes) != n {
 		t.Fatalf("%d outcomes, %v", len(outcomes), err)
 	}
@@ -361,13 +361,13 @@ func TestReserveMany(t *testing.T) {
 		t.Errorf("%d calls for %d charges", calls, n)
 	}
 	charges[n-1].Key = "other"
-	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrInvalidCharge) ||
+	if _, err := l.Reserve(t.Context(), charges...); !errors.Is(err, reservations.ErrInvalidCharge) ||
 		!strings.Contains(err.Error(), `bucket "steady"`) {
 		t.Errorf("of two buckets: %v", err)
 	}
 	l.store.faults = []fault{down}
 	charges[n-1].Key = ""
-	if _, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrUnavailable) {
+	if _, err := l.Reserve(t.Context(), charges...); !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("with a fault: %v", err)
 	}
 }

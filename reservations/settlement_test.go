@@ -241,12 +241,12 @@ func TestCancelKeepsTheReservation(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		l := setupLimiter(t, steady())
 		ctx, c := t.Context(), chargeOf("steady", 5)
-		o, err := l.Reserve(ctx, c)
-		if err != nil || o.State != reserved {
-			t.Fatalf("%+v, %v", o, err)
+		outcomes, err := l.Reserve(ctx, c)
+		if err != nil || outcomes[0].State != reserved {
+			t.Fatalf("%+v, %v", outcomes, err)
 		}
-		held := o.Reservation()
-		if o, err = l.Start(ctx, c, &held); err != nil || !o.Started() {
+		held := outcomes[0].Reservation()
+		if o, err := l.Start(ctx, c, &held); err != nil || !o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		want := []float64{10, 10}

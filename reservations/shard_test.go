@@ -162,11 +162,11 @@ func TestShardsAreAllAsked(t *testing.T) {
 }
 
 // Many reservations are spread in runs, so that each shard is asked once.
-func TestReserveManyIsSpreadOverShards(t *testing.T) {
+func TestReserveIsSpreadOverShards(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	charges := slices.Repeat([]reservations.Charge{chargeOf("hot", 5)}, 10)
-	outcomes, err := l.ReserveMany(t.Context(), charges)
+	outcomes, err := l.Reserve(t.Context(), charges...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +181,11 @@ func TestReserveManyIsSpreadOverShards(t *testing.T) {
 	if changes != 3 || len(count) != 4 || most != 3 || least != 2 {
 		t.Errorf("%v with %d changes", count, changes)
 	}
-	if o, err := l.ReserveMany(t.Context(), charges[:1]); err != nil || o[0].Shard == 0 {
+	if o, err := l.Reserve(t.Context(), charges[0]); err != nil || o[0].Shard == 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	l.store.faults = []fault{"", down}
-	if o, err := l.ReserveMany(t.Context(), charges); !errors.Is(err, reservations.ErrUnavailable) || o != nil {
+	if o, err := l.Reserve(t.Context(), charges...); !errors.Is(err, reservations.ErrUnavailable) || o != nil {
 		t.Errorf("with one shard away: %+v, %v", o, err)
 	}
 }

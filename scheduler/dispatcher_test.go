@@ -238,11 +238,11 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 			return nil
 		}
 		id, _ := asynq.GetTaskID(ctx)
-		o, err := l.Reserve(ctx, requests(1))
+		outcomes, err := l.Reserve(ctx, requests(1))
 		if err != nil {
 			return err
 		}
-		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{}, requests(1), o)
+		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{}, requests(1), outcomes[0])
 		<-promoted
 		return deferred
 	}))

@@ -169,7 +169,10 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 		return m.scheduler.Engine().Return(turn)
 	}
 	if turn.Behind(c) {
-		d.outcome, err = m.limiter.Reserve(ctx, c)
+		outcomes, fault := m.limiter.Reserve(ctx, c)
+		if err = fault; err == nil {
+			d.outcome = outcomes[0]
+		}
 	} else {
 		d.outcome, err = m.limiter.Start(ctx, c, turn.Reservation(c))
 	}

@@ -115,11 +115,11 @@ func TestAPriorityThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := w.limiter.Reserve(t.Context(), charge)
+		outcomes, err := w.limiter.Reserve(t.Context(), charge)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, charge, o)
+		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, charge, outcomes[0])
 		e, err := w.s.Explain(t.Context(), task)
 		if err != nil {
 			t.Fatal(err)

@@ -48,11 +48,11 @@ func (w waits) wait(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
 		turn := w.arrive(id)
-		o, err := w.limiter.Reserve(w.t.Context(), requests(1))
+		outcomes, err := w.limiter.Reserve(w.t.Context(), requests(1))
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn, requests(1), o))
+		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn, requests(1), outcomes[0]))
 	}
 }
 
@@ -112,11 +112,11 @@ func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 		w := newWaits(t, client)
 		first := w.arrive("first")
 		w.wait("second", "third")
-		o, err := w.limiter.Reserve(t.Context(), requests(1))
+		outcomes, err := w.limiter.Reserve(t.Context(), requests(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first, requests(1), o))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first, requests(1), outcomes[0]))
 		if got := w.heads(); got != "first second third" {
 			t.Errorf("in order: %s", got)
 		}

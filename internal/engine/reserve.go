@@ -91,7 +91,7 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 	for i, p := range parcels {
 		charges[i] = p.Charges[next]
 	}
-	outcomes, err := s.limiter.ReserveMany(ctx, charges)
+	outcomes, err := s.limiter.Reserve(ctx, charges...)
 	if err != nil {
 		return fmt.Errorf("reserve for %d tasks: %w", len(parcels), err)
 	}

@@ -126,7 +126,11 @@ func (r *replay) ask(s recordedStep) (bucket.Answer, error) {
 	case s.Op == "check":
 		return answer(r.limiter.Check(ctx, charge))
 	case s.Op == "reserve" && s.Reserve:
-		return answer(r.limiter.Reserve(ctx, charge))
+		outcomes, err := r.limiter.Reserve(ctx, charge)
+		if err != nil {
+			return bucket.Answer{}, err
+		}
+		return answer(outcomes[0], nil)
 	case s.Op == "reserve":
 		g, err := r.limiter.Allow(ctx, charge)
 		if err != nil {
