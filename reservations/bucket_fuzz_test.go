@@ -22,7 +22,7 @@ func FuzzParseBucket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, limit, key string, shard int) {
 		_ = reservations.ParseBucket(key) // any text
 		c := reservations.Charge{Limit: limit, Key: key, Shard: shard}
-		if c.Validate() != nil || shard < 0 {
+		if reservations.ValidateCharges([]reservations.Charge{c}) != nil || shard < 0 {
 			return
 		}
 		back := reservations.ParseBucket(c.Bucket())
@@ -48,7 +48,7 @@ func FuzzBucketArgument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c := reservations.ParseBucket(text)
 		shape := bucketShape.FindStringSubmatch(text)
-		if err := c.Validate(); err != nil {
+		if err := reservations.ValidateCharges([]reservations.Charge{c}); err != nil {
 			if len(err.Error()) > 2000 {
 				t.Errorf("%.200q: an error of %d bytes", text, len(err.Error()))
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,15 +99,41 @@ func (c Charge) validateKey() error {
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
-// Validate refuses a charge that no limit can serve, whatever it takes: the name of its limit, its key, its flow or its
-// priority is none. The error matches ErrInvalidCharge. Limiter.Validate checks more.
-func (c Charge) Validate() error { return errors.Join(c.validateKey(), c.validateFlow()) }
+// ValidateCharges refuses charges that can't start together, whatever their limits are. ErrInvalidCharge: the name of a
+// limit, a key, a flow or a priority is none, or an amount is no number from 0 to 1e15. ErrDuplicateCharge: two charges
+// are for the same limit and key. Limiter.Validate asks whether a limit can serve its charge.
+func ValidateCharges(charges []Charge) error {
+	for i, c := range charges {
+		if err := c.validateNames(); err != nil {
+			return err
+		}
+		for name, n := range c.Tokens {
+			if err := c.validateAmount(name, n); err != nil {
+				return err
+			}
+		}
+		if slices.ContainsFunc(charges[:i], func(b Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
+			return &ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what is taken from it"}
+		}
+	}
+	return nil
+}
+
+// validateNames refuses a charge that no limit can serve, whatever it takes.
+func (c Charge) validateNames() error { return errors.Join(c.validateKey(), c.validateFlow()) }
+
+func (c Charge) validateAmount(meter string, n float64) error {
+	if math.IsNaN(n) || n < 0 || n > bucket.LargestAmount {
+		return c.fault(ErrInvalidCharge, meter, "%v tokens must be a number from 0 to %g", n, bucket.LargestAmount)
+	}
+	return nil
+}
 
 // validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
 // number or above 1e15. ErrChargeTooLarge: an amount is above what the meter can ever serve.
 func (c Charge) validate(l Limit) error {
-	if err := c.Validate(); err != nil {
+	if err := c.validateNames(); err != nil {
 		return err
 	}
 	for name, n := range c.Tokens {
@@ -114,8 +141,8 @@ func (c Charge) validate(l Limit) error {
 			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter; %s", l.Name,
 				nearest.There(name, l.meterNames()))
 		}
-		if math.IsNaN(n) || n < 0 || n > bucket.LargestAmount {
-			return c.fault(ErrInvalidCharge, name, "%v tokens must be a number from 0 to %g", n, bucket.LargestAmount)
+		if err := c.validateAmount(name, n); err != nil {
+			return err
 		}
 	}
 	for _, m := range l.Meters {

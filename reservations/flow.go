@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/nearest"
 )
 
 const (
@@ -59,23 +58,4 @@ func (c Charge) validateFlow() error {
 	}
 	c.Flow, c.Priority = "", ""
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
-}
-
-// ValidateNew is Validate for the charge of a task that is not queued yet. It also refuses a priority that the limit
-// does not have, where the limit is known here and has priorities; the error matches ErrInvalidCharge. A queued task
-// whose priority is unknown is served with the lowest one.
-func (l *Limiter) ValidateNew(c Charge) error {
-	if err := l.Validate(c); err != nil || c.Priority == "" {
-		return err
-	}
-	set, err := l.known(c)
-	if err != nil || set == nil {
-		return err
-	}
-	limit, err := set.Configured(c.Limit)
-	if _, there := limit.Priorities[c.Priority]; err != nil || there || len(limit.Priorities) == 0 {
-		return err
-	}
-	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: %s", c.Priority, c.Limit,
-		nearest.There(c.Priority, slices.Sorted(maps.Keys(limit.Priorities))))
 }

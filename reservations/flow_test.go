@@ -89,7 +89,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		`priority "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: {Priority: strings.Repeat("x", 10000)},
 	} {
 		c.Limit = "openai"
-		err := limiter.ValidateNew(c)
+		err := limiter.Validate(c)
 		if !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -99,7 +99,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 	}
 	for _, c := range []reservations.Charge{{Flow: strings.Repeat("é", 64)}, {Priority: "bulk"}, {Flow: "user 7"}, {}} {
 		c.Limit = "openai"
-		if err := limiter.ValidateNew(c); err != nil {
+		if err := limiter.Validate(c); err != nil {
 			t.Error(err)
 		}
 	}

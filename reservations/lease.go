@@ -14,8 +14,8 @@ const (
 	renewAgain = time.Second
 )
 
-// Lease is what a call has of a meter of calls in flight. Limiter.Keep renews it; Settle and Cancel end it. A lease that is
-// not renewed ends by itself within 26 seconds, e.g. that of a process that was killed.
+// Lease is what a call has of a meter of calls in flight. Limiter.Keep renews it; Settle and Cancel end it. A lease
+// that is not renewed ends by itself within 26 seconds, e.g. that of a process that was killed.
 type Lease struct {
 	// ID distinguishes the leases of a bucket. Zero for none.
 	ID int64

@@ -3,13 +3,16 @@ package reservations
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
+	"github.com/headway-go/headway/internal/nearest"
 )
 
 // CallTimeoutDefault bounds one call to the store.
@@ -75,15 +78,34 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	return l, nil
 }
 
-// Validate reports why a charge could never be served; see IsPermanent. It asks neither the store nor Config.Resolve: a
-// limit that only Resolve knows is checked when the bucket is asked.
+// Validate reports why the charge of a new task could never be served; see IsPermanent. It also refuses a priority that
+// the limit does not have, where the limit has priorities, by ErrInvalidCharge: a task that is queued already is served
+// with the lowest one. It asks neither the store nor Config.Resolve: a limit that only Resolve knows is checked when
+// the bucket is asked.
 func (l *Limiter) Validate(c Charge) error {
+	if err := l.validate(c); err != nil || c.Priority == "" {
+		return err
+	}
+	set, err := l.known(c)
+	if err != nil || set == nil {
+		return err
+	}
+	limit, err := set.Configured(c.Limit)
+	if _, there := limit.Priorities[c.Priority]; err != nil || there || len(limit.Priorities) == 0 {
+		return err
+	}
+	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: %s", c.Priority, c.Limit,
+		nearest.There(c.Priority, slices.Sorted(maps.Keys(limit.Priorities))))
+}
+
+// validate is Validate with any priority.
+func (l *Limiter) validate(c Charge) error {
 	set, err := l.known(c)
 	switch {
 	case err != nil:
 		return err
 	case set == nil:
-		return c.Validate()
+		return c.validateNames()
 	}
 	return set.validate(c)
 }
@@ -124,8 +146,8 @@ func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (O
 // StateReserved, or StateWaiting without a promise. Release gives up a reservation that will not be used.
 //
 // All charges must name the same limit and key: they are reserved in as few round trips as possible. Either all are
-// answered or, with an error, none need be kept: what was reserved for them heals by refill. Where the limit has Shards,
-// the charges are spread over them evenly, in runs of neighbors. Errors as for Start.
+// answered or, with an error, none need be kept: what was reserved for them heals by refill. Where the limit has
+// Shards, the charges are spread over them evenly, in runs of neighbors. Errors as for Start.
 func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, error) {
 	if len(charges) == 0 {
 		return nil, nil

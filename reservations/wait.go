@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,9 +24,9 @@ import (
 // CallTimeout.
 //
 // The error is an IsPermanent one at once. Or it is a *ChargeError of the charge that had the caller wait: it matches
-// the cause of the end of ctx, and ErrUnavailable where the bucket could not be asked the last time. No charges start at
-// once. Charges for the same bucket are ErrDuplicateCharge. The caller settles or cancels the Grant; else the estimate
-// stays charged.
+// the cause of the end of ctx, and ErrUnavailable where the bucket could not be asked the last time. No charges start
+// at once. Charges for the same bucket are ErrDuplicateCharge. The caller settles or cancels the Grant; else the
+// estimate stays charged.
 func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 	g, err := l.grant(charges)
 	if err != nil {
@@ -59,8 +58,8 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 
 // Allow starts all charges at once or none: nothing is reserved, and the caller does not hold. Grant.Started says
 // which; then settle or cancel the Grant as that of Wait. Grant.Outcomes says what remains: StateRefused comes with the
-// earliest RetryAt if nothing else asks meanwhile. Allow never takes tokens that are promised to waiting tasks. A charge
-// above a meter's capacity is ErrChargeTooLarge. Other errors as for Start; then none has started.
+// earliest RetryAt if nothing else asks meanwhile. Allow never takes tokens that are promised to waiting tasks. A
+// charge above a meter's capacity is ErrChargeTooLarge. Other errors as for Start; then none has started.
 func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) {
 	g, err := l.grant(charges)
 	if err != nil {
@@ -92,23 +91,13 @@ func waitError(stopped *Claim, ended, last error) error {
 	return &ChargeError{Charge: c, Err: fmt.Errorf("wait for limit %s: %w", c.Bucket(), ended)}
 }
 
-// Distinct is ErrDuplicateCharge where two of the charges are for the same limit and key.
-func Distinct(charges []Charge) error {
-	for i, c := range charges {
-		if slices.ContainsFunc(charges[:i], func(b Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
-			return &ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what is taken from it"}
-		}
-	}
-	return nil
-}
-
 // grant is that of charges which have not started.
 func (l *Limiter) grant(charges []Charge) (*Grant, error) {
-	if err := Distinct(charges); err != nil {
+	if err := ValidateCharges(charges); err != nil {
 		return nil, err
 	}
 	for _, c := range charges {
-		if err := l.Validate(c); err != nil {
+		if err := l.validate(c); err != nil {
 			return nil, err
 		}
 	}

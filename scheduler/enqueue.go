@@ -155,7 +155,7 @@ func (s *Scheduler) check(e envelope.Envelope) error {
 		return nil
 	}
 	for _, c := range e.Charges {
-		if err := s.limiter.ValidateNew(c); err != nil {
+		if err := s.limiter.Validate(c); err != nil {
 			return fmt.Errorf("task %q: %w", e.Task.Type(), err)
 		}
 	}

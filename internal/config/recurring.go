@@ -135,7 +135,7 @@ func (t taskFile) args(limits []reservations.Limit, http HTTP) (tasks.Args, erro
 		return args, nil //nolint:nilerr // validate lists the faults of the limits
 	}
 	for _, c := range args.Charges() {
-		if err := checker.ValidateNew(c); err != nil {
+		if err := checker.Validate(c); err != nil {
 			return nil, fmt.Errorf("payload: %w", err)
 		}
 	}

@@ -284,7 +284,7 @@ func (s *Engine) priced(t asynqdb.Pending, price Pricer) []reservations.Charge {
 		return nil
 	}
 	for _, c := range charges {
-		if s.limiter.Validate(c) != nil {
+		if c.Priority = ""; s.limiter.Validate(c) != nil { // an unknown priority counts as the lowest
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 
 	"github.com/headway-go/headway/reservations"
@@ -46,19 +45,8 @@ func CheckCharges(charges []reservations.Charge) error {
 				Charge: c, Err: reservations.ErrInvalidCharge, Problem: "a task can't carry a limit",
 			}
 		}
-		if err := c.Validate(); err != nil {
-			return err
-		}
-		for meter, n := range c.Tokens {
-			if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
-				return &reservations.ChargeError{
-					Charge: c, Meter: meter, Err: reservations.ErrInvalidCharge,
-					Problem: "tokens must be a number that is not negative",
-				}
-			}
-		}
 	}
-	return reservations.Distinct(charges)
+	return reservations.ValidateCharges(charges)
 }
 
 // blank returns arguments to decode into: a zero value, or a pointer to one if T is a pointer. Ok is false for an

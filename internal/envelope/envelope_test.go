@@ -275,7 +275,7 @@ func TestForeignTasks(t *testing.T) {
 		t.Error(err, diff)
 	}
 	_, err = envelope.ChargesAs[summary](asynq.NewTask("summary", []byte(`{"Size":-5}`)))
-	checkPermanent(t, err, reservations.ErrInvalidCharge, "negative")
+	checkPermanent(t, err, reservations.ErrInvalidCharge, "-5 tokens must be")
 	_, err = envelope.ChargesAs[summary](asynq.NewTask("summary", nil))
 	checkPermanent(t, err, tasks.ErrBadPayload, "unexpected end")
 	_, err = envelope.ChargesAs[summary](task(t, `{}`, map[string]string{envelope.HeaderVersion: "0"}))

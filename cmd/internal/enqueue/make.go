@@ -145,7 +145,7 @@ func (s *source) request(line batch.Line) (*web.Request, error) {
 // valid says why a task can never be served.
 func (s *source) valid(task tasks.Charger) error {
 	for _, charge := range task.Charges() {
-		if err := s.checker.ValidateNew(charge); err != nil {
+		if err := s.checker.Validate(charge); err != nil {
 			return err
 		}
 	}

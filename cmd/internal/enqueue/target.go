@@ -163,7 +163,7 @@ func (t *target) share(from *source) error {
 			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
 	}
 	for _, b := range from.buckets {
-		if err := from.checker.ValidateNew(reservations.Charge{
+		if err := from.checker.Validate(reservations.Charge{
 			Limit: b.limit.Name, Key: b.key, Urgent: t.common.Urgent, Flow: t.common.Flow, Priority: t.common.Priority,
 		}); err != nil {
 			return err

@@ -85,7 +85,7 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 	if _, err = checker.Limits().For(at.Limit, ""); err != nil {
 		return err
 	}
-	if err = at.Validate(); err != nil {
+	if err = reservations.ValidateCharges([]reservations.Charge{at}); err != nil {
 		return &cli.UsageError{Err: err}
 	}
 	if at.Shard != 0 {
