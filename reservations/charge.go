@@ -55,9 +55,12 @@ type Charge struct {
 	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Set it from Outcome.HoldEnd
 	// before the charge is settled: else a settlement within 300 ms of the start may give too little back.
 	HoldEnd time.Time `json:"-"`
-	// Given is the limit itself, where the caller gives it: see Inline. Nil means that Limit names a configured limit,
-	// or one that Config.Resolve knows.
-	Given *LimitSet `json:"-"`
+	// Given is the limit itself, where the caller gives it with the charge, e.g. one that the program computes; its Name
+	// is set to Limit. Its bucket is that of Limit and Key, as for a configured limit, and follows the limit of the last
+	// call. It is for direct calls: a task can't carry a limit. A limit that is not valid, or has the name of a
+	// configured one, is ErrInvalidCharge wherever the charge is used. Nil means that Limit names a configured limit, or
+	// one that Config.Resolve knows.
+	Given *Limit `json:"-"`
 }
 
 // Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a

@@ -56,8 +56,8 @@
 //
 // [Limiter.Do] and [Limiter.Wait] do all of that for code that is no task: they wait until the charges of several
 // limits have started together, and settle. After [Limiter.WaitIn], callers wait in line with the tasks of the fleet;
-// otherwise each waits by itself. A limit may also come from the caller ([Inline]) or from the program's own database
-// (Config.Resolve).
+// otherwise each waits by itself. A limit may also come from the caller ([Charge].Given) or from the program's own
+// database (Config.Resolve).
 //
 // # Calls in flight
 //

@@ -20,16 +20,6 @@ const (
 	resolvedMost = 10_000
 )
 
-// Inline is a charge of a limit that the caller gives with it, e.g. one that the program computes. Its bucket is that
-// of the limit's name and the key, as for a configured limit, and follows the limit of the last call. It is for direct
-// calls: a task can't carry a limit. A limit that is not valid, or has the name of a configured one, is
-// ErrInvalidCharge wherever the charge is used.
-func Inline(limit Limit, key string, tokens Tokens) Charge {
-	set, err := newLimitSet([]Limit{limit})
-	set.fault = err
-	return Charge{Limit: limit.Name, Key: key, Tokens: tokens, Given: set}
-}
-
 // known is the set of limits that has the charge's, without asking Resolve. Nil means that only Resolve may know it.
 func (l *Limiter) known(c Charge) (*LimitSet, error) {
 	set := l.Limits()
@@ -41,10 +31,14 @@ func (l *Limiter) known(c Charge) (*LimitSet, error) {
 		return l.resolved.find(bucketKey{limit: c.Limit, key: c.Key}, time.Now()), nil
 	case configured:
 		return nil, c.fault(ErrInvalidCharge, "", "limit %q is configured: the caller must not give another one", c.Limit)
-	case c.Given.fault != nil:
-		return nil, c.fault(fmt.Errorf("%w: %w", ErrInvalidCharge, c.Given.fault), "", "given by the caller")
 	}
-	return c.Given, nil
+	given := *c.Given
+	given.Name = c.Limit
+	set, err := newLimitSet([]Limit{given})
+	if err != nil {
+		return nil, c.fault(fmt.Errorf("%w: %w", ErrInvalidCharge, err), "", "given by the caller")
+	}
+	return set, nil
 }
 
 // limits is the set that has the charge's limit: the limits in force, the limit that the caller gave, or that of

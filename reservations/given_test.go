@@ -15,10 +15,11 @@ import (
 )
 
 // A limit that the caller gives is kept by every call, beside configured ones.
-func TestInline(t *testing.T) {
+func TestGivenLimit(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool())
-	c := reservations.Inline(per("mine", 1), "k", reservations.Tokens{"tokens": 1})
+	limit, invalid, configured := per("", 1), per("mine", -1), per("pool", 1)
+	c := reservations.Charge{Limit: "mine", Key: "k", Tokens: reservations.Tokens{"tokens": 1}, Given: &limit}
 	if err := l.Validate(c); err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +39,8 @@ func TestInline(t *testing.T) {
 		t.Error(err)
 	}
 	for name, c := range map[string]reservations.Charge{
-		"not valid":  reservations.Inline(per("mine", -1), "", nil),
-		"configured": reservations.Inline(per("pool", 1), "", nil),
+		"not valid":  {Limit: "mine", Given: &invalid},
+		"configured": {Limit: "pool", Given: &configured},
 	} {
 		if _, err := l.Wait(t.Context(), c); !errors.Is(err, reservations.ErrInvalidCharge) ||
 			!reservations.IsPermanent(err) {

@@ -19,7 +19,6 @@ type LimitSet struct {
 	inForce    map[string]Limit
 	keyed      map[string]Limit // by bucket; only limits whose key has an override of its own
 	known      []Override       // the part of given that is in force
-	fault      error            // of a limit that a caller gave; nil if it is valid
 }
 
 // newLimitSet checks the limits. The error joins every fault of every limit and matches ErrInvalidLimit.
