@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/pause"
 )
 
-// Claim is one charge of a start that may have several, and the answer of its bucket.
+// Claim is one charge of several that start together or not at all, and the answer of its bucket. Package worker starts
+// by claims, and a Waitlist gets the claims of direct calls; most programs need none.
 type Claim struct {
 	// Charge is what the start takes. Its Shard is set before the bucket is asked.
 	Charge Charge
@@ -19,35 +21,69 @@ type Claim struct {
 	Behind bool
 	// Outcome is the answer of the bucket; zero until it is asked.
 	Outcome Outcome
-	// Decided is when the bucket decided, on this machine's clock, and Latest when at the latest.
-	Decided, Latest time.Time
+	// Decided is when the bucket decided, and Ready when the hold of a start is over at the latest: both on this machine's
+	// clock, and zero until the bucket has answered.
+	Decided, Ready time.Time
 }
 
-// Claims are the charges that start together or not at all, in the order in which their buckets are asked: the
-// narrowest first, the provider's last. Limiter.Wait and package worker start by them; most programs need neither.
-type Claims []*Claim
+// Begin starts the claims, all or none: it asks their buckets in order, and waits for the hold of each before it asks
+// the next one. So the provider's bucket, the last one, decides just before the call. Starts that come by more than
+// late later than granted, and than is typical, could meet at the provider starts that were granted later: their
+// buckets are asked again, and what they took is lost. The third start counts although it is late.
+//
+// If others wait for one of the buckets, only that bucket is asked, and the caller waits there. To ask the buckets
+// before it would take tokens that the caller can't use, and later callers would pass it while it holds for them.
+//
+// Begin returns the claim that did not let the caller start; nil if all have started, and the call may be made now. The
+// error is that of each, or the cause of the end of ctx, which ends a hold. What has started is the caller's to cancel.
+//
+// Each is called for each bucket. It calls ask, which has the errors of Start and sets the claim's answer, or returns
+// an error of its own.
+func (l *Limiter) Begin(
+	ctx context.Context, claims []*Claim, late time.Duration, each func(c *Claim, ask func(context.Context) error) error,
+) (stopped *Claim, err error) {
+	hold := func() error {
+		if left := time.Until(ready(claims)); left > 0 && pause.For(ctx, left) != nil {
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	for asked := 1; ; asked++ {
+		stopped, err = admit(claims, func(c *Claim) error {
+			if ended := hold(); ended != nil {
+				return ended
+			}
+			return each(c, func(ctx context.Context) error { return l.askClaim(ctx, c) })
+		})
+		if stopped != nil || len(claims) == 0 {
+			return stopped, err
+		}
+		if err = hold(); err != nil {
+			return claims[len(claims)-1], err
+		}
+		if asked == askMost || !l.tooLate(ctx, claims, late) {
+			return nil, nil //nolint:nilnil // all have started
+		}
+	}
+}
 
-// NewClaims are the claims of charges that have not started.
-func NewClaims(charges []Charge) Claims {
-	cs := make(Claims, len(charges))
+// newClaims are the claims of charges that have not started.
+func newClaims(charges []Charge) []*Claim {
+	claims := make([]*Claim, len(charges))
 	for i, c := range charges {
 		c.Shard = 0 // the limiter chooses, or the waitlist says
-		cs[i] = &Claim{Charge: c}
+		claims[i] = &Claim{Charge: c}
 	}
-	return cs
+	return claims
 }
 
-// Admit asks the buckets in order. It returns the first claim whose bucket does not let the task start, or can't be
-// asked, with the error of ask. Nil means that all buckets let the task start. Ask first waits for the holds of the
-// buckets before: so the provider's bucket, the last one, decides just before the call.
-//
-// If others wait for one of the buckets, the task waits there at once. To ask the buckets before it would take tokens
-// that the task can't use, and later tasks would pass it while it holds for them.
-func (cs Claims) Admit(ask func(*Claim) error) (stopped *Claim, err error) {
-	if i := slices.IndexFunc(cs, func(c *Claim) bool { return c.Behind }); i >= 0 {
-		return cs[i], ask(cs[i])
+// admit asks the buckets in order. It returns the first claim whose bucket does not let the caller start, or can't be
+// asked, with the error of ask. Nil means that all buckets let the caller start.
+func admit(claims []*Claim, ask func(*Claim) error) (stopped *Claim, err error) {
+	if i := slices.IndexFunc(claims, func(c *Claim) bool { return c.Behind }); i >= 0 {
+		return claims[i], ask(claims[i])
 	}
-	for _, c := range cs {
+	for _, c := range claims {
 		if c.Outcome.Started() { // before another one's start came too late
 			continue
 		}
@@ -58,9 +94,9 @@ func (cs Claims) Admit(ask func(*Claim) error) (stopped *Claim, err error) {
 	return nil, nil //nolint:nilnil // nothing stopped it
 }
 
-// Ask asks the bucket of the claim and sets its answer: a start, or where others wait for the bucket a reservation
+// askClaim asks the bucket of the claim and sets its answer: a start, or where others wait for the bucket a reservation
 // alone. Errors as for Start; then the claim has no answer.
-func (l *Limiter) Ask(ctx context.Context, c *Claim) error {
+func (l *Limiter) askClaim(ctx context.Context, c *Claim) error {
 	asked := time.Now()
 	var o Outcome
 	var err error
@@ -73,51 +109,30 @@ func (l *Limiter) Ask(ctx context.Context, c *Claim) error {
 		return err
 	}
 	c.Outcome, c.Charge.Shard, c.Charge.Lease, c.Charge.HoldEnd = o, o.Shard, o.Lease, o.HoldEnd
-	c.Decided, c.Latest = l.clock.moment(asked, time.Now(), o.At)
+	c.Decided, c.Ready = l.clock.moment(asked, time.Now(), o.At)
+	c.Ready = c.Ready.Add(o.Hold)
 	return nil
 }
 
-// Started are the claims whose bucket let the task start.
-func (cs Claims) Started() (started Claims) {
-	for _, c := range cs {
+// started are the claims whose bucket let the caller start.
+func started(claims []*Claim) (all []*Claim) {
+	for _, c := range claims {
 		if c.Outcome.Started() {
-			started = append(started, c)
+			all = append(all, c)
 		}
 	}
-	return started
+	return all
 }
 
-// Leased are the claims that have slots of calls in flight.
-func (cs Claims) Leased() (leased Claims) {
-	for _, c := range cs {
-		if c.Charge.Lease.ID != 0 {
-			leased = append(leased, c)
+// ready is when the caller may go on, on this machine's clock: when every bucket has been waited for.
+func ready(claims []*Claim) (at time.Time) {
+	for _, c := range claims {
+		if c.Ready.After(at) {
+			at = c.Ready
 		}
 	}
-	return leased
+	return at
 }
 
-// Ready is when the task may run, on this machine's clock: when every bucket has been waited for. A start that is too
-// soon breaks the limit, so the latest moment counts at which a hold can have begun.
-func (cs Claims) Ready() (ready time.Time) {
-	for _, c := range cs {
-		if at := c.Latest.Add(c.Outcome.Hold); at.After(ready) {
-			ready = at
-		}
-	}
-	return ready
-}
-
-// Charges are the charges of the claims, with the shards that answered, and leases.
-func (cs Claims) Charges() (charges []Charge) {
-	for _, c := range cs {
-		charges = append(charges, c.Charge)
-	}
-	return charges
-}
-
-// Provider is the claim for the provider that serves the call: the last.
-func (cs Claims) Provider() *Claim { return cs[len(cs)-1] }
-
-// SettlementID names this start of the claim for Settle and Cancel: of is the name of what starts.
-func (c *Claim) SettlementID(of string) string { return fmt.Sprintf("%s/%d", of, c.Decided.UnixNano()) }
+// settlementID names this start of the claim for Settle and Cancel: of is the name of what starts.
+func (c *Claim) settlementID(of string) string { return fmt.Sprintf("%s/%d", of, c.Decided.UnixNano()) }

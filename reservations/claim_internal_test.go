@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-func threeClaims() Claims {
-	return NewClaims([]Charge{
+func threeClaims() []*Claim {
+	return newClaims([]Charge{
 		{Limit: "tenant", Key: "a", Shard: 9}, {Limit: "model", Key: "m"}, {Limit: "provider"},
 	})
 }
@@ -21,9 +21,9 @@ func TestClaimsAreAskedInOrder(t *testing.T) {
 		t.Errorf("the shard of the payload counts: %+v", cs[0].Charge)
 	}
 	var asked []string
-	stopped, err := cs.Admit(func(c *Claim) error {
+	stopped, err := admit(cs, func(c *Claim) error {
 		asked = append(asked, c.Charge.Limit)
-		c.Decided, c.Latest = at, at
+		c.Decided, c.Ready = at, at.Add(time.Second)
 		c.Outcome = Outcome{State: StateStarted, At: at, Hold: time.Second}
 		if c == cs[1] {
 			c.Outcome = Outcome{State: StateWaiting, At: at, RetryAt: at.Add(time.Hour)}
@@ -33,22 +33,22 @@ func TestClaimsAreAskedInOrder(t *testing.T) {
 	if err != nil || stopped != cs[1] || !slices.Equal(asked, []string{"tenant", "model"}) {
 		t.Fatalf("asked %v, stopped by %+v, %v", asked, stopped, err)
 	}
-	if started := cs.Started(); len(started) != 1 || started[0] != cs[0] || !cs.Ready().Equal(at.Add(time.Second)) {
-		t.Errorf("started %+v, ready %v", started, cs.Ready())
+	if all := started(cs); len(all) != 1 || all[0] != cs[0] || !ready(cs).Equal(at.Add(time.Second)) {
+		t.Errorf("started %+v, ready %v", all, ready(cs))
 	}
 }
 
 func TestClaimThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	cs, down := threeClaims(), errors.New("down")
-	stopped, err := cs.Admit(func(c *Claim) error {
+	stopped, err := admit(cs, func(c *Claim) error {
 		if c == cs[1] {
 			return down
 		}
 		c.Outcome.State = StateStarted
 		return nil
 	})
-	if stopped != cs[1] || !errors.Is(err, down) || len(cs.Started()) != 1 {
+	if stopped != cs[1] || !errors.Is(err, down) || len(started(cs)) != 1 {
 		t.Errorf("stopped by %+v, %v", stopped, err)
 	}
 }
@@ -63,7 +63,7 @@ func TestClaimsThatCameTooLate(t *testing.T) {
 		c.Held = &Reservation{Shard: 3, Promised: true}
 		c.Charge.Shard = 3
 	}
-	if !cs.lose(func(c *Claim) bool { return c == cs[1] }) {
+	if !lose(cs, func(c *Claim) bool { return c == cs[1] }) {
 		t.Fatal("nothing is asked again")
 	}
 	if cs[0].Outcome.Started() || !cs[1].Outcome.Started() || cs[2].Outcome.Started() {
@@ -72,7 +72,7 @@ func TestClaimsThatCameTooLate(t *testing.T) {
 	if want := (Reservation{Shard: 3}); *cs[0].Held != want || !cs[1].Held.Promised {
 		t.Errorf("held %+v, %+v", cs[0].Held, cs[1].Held)
 	}
-	if cs.lose(func(*Claim) bool { return true }) {
+	if lose(cs, func(*Claim) bool { return true }) {
 		t.Error("starts that last are asked again")
 	}
 }
@@ -83,7 +83,7 @@ func TestClaimBehindOtherTasksIsAskedAlone(t *testing.T) {
 	cs := threeClaims()
 	cs[1].Behind, cs[2].Behind = true, true
 	var asked []string
-	stopped, err := cs.Admit(func(c *Claim) error {
+	stopped, err := admit(cs, func(c *Claim) error {
 		asked = append(asked, c.Charge.Limit)
 		c.Outcome.State = StateReserved
 		return nil

@@ -9,15 +9,21 @@ import (
 // Grant is a call that may be made: its charges have started together. It is settled or cancelled once, by its holder.
 type Grant struct {
 	limiter *Limiter
-	claims  Claims
+	claims  []*Claim
 	id      string // names its starts
 }
 
 // Started says whether all charges have started. It is true for a Grant of Wait.
-func (g *Grant) Started() bool { return len(g.claims.Started()) == len(g.claims) }
+func (g *Grant) Started() bool { return len(started(g.claims)) == len(g.claims) }
 
 // Charges are the charges of the Grant, in their order, with the shards that answered.
-func (g *Grant) Charges() []Charge { return g.claims.Charges() }
+func (g *Grant) Charges() []Charge {
+	all := make([]Charge, len(g.claims))
+	for i, c := range g.claims {
+		all[i] = c.Charge
+	}
+	return all
+}
 
 // Outcomes are the last answers of the buckets, in the order of the charges; see Outcome.Remaining. An outcome is zero
 // where the bucket was not asked, because one before it refused.
@@ -41,15 +47,15 @@ func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
 // errors of Limiter.Settle.
 func (g *Grant) Settle(ctx context.Context, used Tokens) error {
 	shares := g.limiter.Shares(ctx, g.Charges(), used)
-	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
-		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], c.SettlementID(g.id))
+	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], c.settlementID(g.id))
 	})
 }
 
 // Cancel gives back all that was taken: the call was not made. Otherwise it is as Settle; of the two, the first counts.
 func (g *Grant) Cancel(ctx context.Context) error {
-	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
-		return g.limiter.Cancel(ctx, c.Charge, nil, c.SettlementID(g.id))
+	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+		return g.limiter.Cancel(ctx, c.Charge, nil, c.settlementID(g.id))
 	})
 }
 
@@ -58,7 +64,7 @@ func (g *Grant) Block(ctx context.Context, d time.Duration) error {
 	if len(g.claims) == 0 {
 		return nil
 	}
-	c := g.claims.Provider().Charge
+	c := g.claims[len(g.claims)-1].Charge
 	outcomes, err := g.limiter.Block(ctx, c, d)
 	for _, o := range outcomes {
 		if c.Shard = o.Shard; !o.At.IsZero() {

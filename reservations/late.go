@@ -7,33 +7,28 @@ import (
 )
 
 const (
-	// LateMost is how much later than granted, and than typical, a task may start. Providers tolerate about as much
+	// LateMost is how much later than granted, and than typical, a call may start. Providers tolerate about as much
 	// between requests that travel at different speeds.
 	LateMost = 50 * time.Millisecond
-	// AskMost is how often a start is asked for in all. The tokens of a late start are lost, so the last one counts
+	// askMost is how often a start is asked for in all. The tokens of a late start are lost, so the last one counts
 	// although it is late.
-	AskMost = 3
+	askMost = 3
 	// typicalFor is the time in which the soonest start says how late they usually are.
 	typicalFor = time.Second
 )
 
-// AskAgain says that a start of all claims comes by more than most later than is typical, and how late. Then it resets
-// the starts that do not last, so that Admit asks their buckets again: their tokens and reservations are lost. False
-// means that the task may run.
-func (l *Limiter) AskAgain(ctx context.Context, cs Claims, most time.Duration) (late time.Duration, again bool) {
-	if len(cs) == 0 {
-		return 0, false
-	}
-	late = time.Since(cs.Ready())
-	if !l.delays.of(cs.Provider()).stale(time.Now(), late, most) {
-		return late, false
-	}
-	return late, cs.lose(func(c *Claim) bool { return l.lasts(ctx, c) })
+// tooLate says that a start of all claims comes by more than most later than is typical. Then it resets the starts that
+// do not last, so that their buckets are asked again: their tokens and reservations are lost. False means that the call
+// may be made.
+func (l *Limiter) tooLate(ctx context.Context, claims []*Claim, most time.Duration) bool {
+	late, provider := time.Since(ready(claims)), claims[len(claims)-1]
+	return l.delays.of(provider).stale(time.Now(), late, most) &&
+		lose(claims, func(c *Claim) bool { return l.lasts(ctx, c) })
 }
 
 // lose resets the starts that came too late, except the starts that last. It reports whether there are any.
-func (cs Claims) lose(lasts func(*Claim) bool) (lost bool) {
-	for _, c := range cs.Started() {
+func lose(claims []*Claim, lasts func(*Claim) bool) (lost bool) {
+	for _, c := range started(claims) {
 		if !lasts(c) {
 			c.Outcome, lost = Outcome{}, true
 			c.Held = &Reservation{Shard: c.Charge.Shard}

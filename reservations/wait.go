@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/headway-go/headway/internal/pause"
 )
 
 // Wait waits until all charges have started, all or nothing, and returns when the call may be made. Name the narrowest
@@ -33,8 +31,14 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 		return nil, err
 	}
 	place := l.enter(ctx, g.claims)
+	ask := func(_ *Claim, ask func(context.Context) error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return ask(ctx)
+	}
 	for {
-		stopped, err := g.start(ctx)
+		stopped, err := l.Begin(ctx, g.claims, LateMost, ask)
 		if stopped == nil {
 			place.Begun()
 			return g, nil
@@ -68,7 +72,7 @@ func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) 
 	for i, c := range charges {
 		g.claims[i].Charge.Shard = c.Shard
 	}
-	stopped, err := g.claims.Admit(func(c *Claim) (err error) {
+	stopped, err := admit(g.claims, func(c *Claim) (err error) {
 		c.Outcome, err = l.allow(ctx, c.Charge, false)
 		c.Charge.Shard, c.Charge.Lease, c.Decided = c.Outcome.Shard, c.Outcome.Lease, time.Now()
 		return err
@@ -101,38 +105,7 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 			return nil, err
 		}
 	}
-	return &Grant{limiter: l, claims: NewClaims(charges), id: rand.Text()}, nil
-}
-
-// start asks the buckets, waits for their holds, and asks again what came too late. It returns the claim that did not
-// let the caller start, with the error where its bucket could not be asked or ctx ended; nil where all have started.
-func (g *Grant) start(ctx context.Context) (stopped *Claim, err error) {
-	hold := func() error {
-		if pause.For(ctx, time.Until(g.claims.Ready())) != nil {
-			return context.Cause(ctx)
-		}
-		return nil
-	}
-	for asked := 1; ; asked++ {
-		stopped, err = g.claims.Admit(func(c *Claim) error {
-			if late := hold(); late != nil {
-				return late
-			}
-			return g.limiter.Ask(ctx, c)
-		})
-		if stopped != nil || len(g.claims) == 0 {
-			return stopped, err
-		}
-		if err = hold(); err != nil {
-			return g.claims.Provider(), err
-		}
-		if asked == AskMost {
-			return nil, nil //nolint:nilnil // all have started
-		}
-		if _, again := g.limiter.AskAgain(ctx, g.claims, LateMost); !again {
-			return nil, nil //nolint:nilnil // as above
-		}
-	}
+	return &Grant{limiter: l, claims: newClaims(charges), id: rand.Text()}, nil
 }
 
 // again forgets the answers of buckets, so that they are asked again.
@@ -146,8 +119,8 @@ func (g *Grant) again() {
 func (g *Grant) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
 	defer cancel()
-	_ = g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
-		o, err := g.limiter.Cancel(ctx, c.Charge, c.Held, c.SettlementID(g.id))
+	_ = g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+		o, err := g.limiter.Cancel(ctx, c.Charge, c.Held, c.settlementID(g.id))
 		c.Outcome = o
 		return o, err
 	})
@@ -161,7 +134,7 @@ func (l *Limiter) leave(ctx context.Context, place Place) {
 }
 
 // correct changes what claims charge, side by side, and passes on the answers.
-func (g *Grant) correct(claims Claims, one func(*Claim) (Outcome, error)) error {
+func (g *Grant) correct(claims []*Claim, one func(*Claim) (Outcome, error)) error {
 	faults := make([]error, len(claims))
 	var correcting sync.WaitGroup
 	for i, c := range claims {

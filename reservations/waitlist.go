@@ -12,7 +12,7 @@ import (
 type Waitlist interface {
 	// Enter is called for a new caller. It sets the Shard, Held and Behind of the claims, which are the caller's from
 	// then on, and never fails: where the waitlist can't be read, the caller is new and has others before it nowhere.
-	Enter(ctx context.Context, claims Claims) Place
+	Enter(ctx context.Context, claims []*Claim) Place
 	// Changed passes on the answer of a bucket to a settlement, a cancellation or a block. It never blocks.
 	Changed(bucket string, o Outcome)
 }
@@ -34,7 +34,7 @@ type Place interface {
 func (l *Limiter) WaitIn(w Waitlist) { l.waitlist.Store(&w) }
 
 // enter is the place of a new caller.
-func (l *Limiter) enter(ctx context.Context, claims Claims) Place {
+func (l *Limiter) enter(ctx context.Context, claims []*Claim) Place {
 	if w := l.waitlist.Load(); w != nil {
 		return (*w).Enter(ctx, claims)
 	}
@@ -63,7 +63,7 @@ const (
 // alone is a caller that waits by itself, until RetryAt.
 type alone struct {
 	limiter *Limiter
-	claims  Claims
+	claims  []*Claim
 	refused int // how often in a row a bucket did not let it start
 }
 

@@ -185,7 +185,7 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, c, d.outcome)
 	}
 	wait(ctx, d.outcome.Hold)
-	m.scheduler.Engine().Begun(waitlist.Task(name), turn, reservations.Claims{{Charge: c, Outcome: d.outcome}})
+	m.scheduler.Engine().Begun(waitlist.Task(name), turn, []*reservations.Claim{{Charge: c, Outcome: d.outcome}})
 	m.delivered(d)
 	if m.run != nil {
 		return m.run(ctx, task)

@@ -161,7 +161,7 @@ func TestTurn(t *testing.T) {
 		}
 		w.promote("a")
 		w.Engine().Begun(waitlist.Task(named("a")), w.arrive("a"),
-			reservations.Claims{{Charge: reservations.Charge{Limit: "openai"}, Outcome: o}})
+			[]*reservations.Claim{{Charge: reservations.Charge{Limit: "openai"}, Outcome: o}})
 		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}

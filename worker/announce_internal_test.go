@@ -45,7 +45,7 @@ func TestLatenessOfAStart(t *testing.T) {
 			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Status: c.status}}
 			for _, o := range c.outcomes {
 				d.claims = append(d.claims, &reservations.Claim{
-					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Latest: at,
+					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Ready: at.Add(o.Hold),
 				})
 			}
 			g.announce(t.Context(), d)

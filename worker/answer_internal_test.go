@@ -17,7 +17,7 @@ import (
 // alone is a guard for tasks without a charge.
 func alone(finished chan<- Event) *guard {
 	return &guard{
-		log: slog.New(slog.DiscardHandler), stopping: make(chan struct{}),
+		log: slog.New(slog.DiscardHandler), stopping: context.Background(),
 		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
 		events: []func(Event){func(e Event) {
 			if e.Ended() {

@@ -30,9 +30,10 @@ func newGuard(
 		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
 		trace: newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
-		stopping: make(chan struct{}), fleet: newFleet(client, limiter, types, c.Logger),
+		fleet:  newFleet(client, limiter, types, c.Logger),
 		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
 	}
+	g.stopping, g.cancel = context.WithCancel(context.Background())
 	g.keep(c.Dead, c.SweepEvery, client, queues)
 	return g, c, nil
 }

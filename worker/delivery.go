@@ -26,8 +26,8 @@ type delivery struct {
 	allowed  int // asynq's MaxRetry: it archives the task on any error once retried has reached it
 	maxRetry int // ours; asynq's for a foreign task
 
-	claims reservations.Claims // none: the task is not limited
-	turn   engine.Turn         // what the task holds in the waitlists
+	claims claims      // none: the task is not limited
+	turn   engine.Turn // what the task holds in the waitlists
 	usage  usage
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
@@ -68,18 +68,18 @@ func (d *delivery) charge() reservations.Charge {
 	if len(d.claims) == 0 {
 		return reservations.Charge{}
 	}
-	return d.claims.Provider().Charge
+	return d.claims.provider().Charge
 }
 
 // startID names this start of the task in the bucket of c.
 func (d *delivery) startID(c reservations.Claim) string {
-	return c.SettlementID(fmt.Sprintf("%s/%d", d.id, d.retried+1))
+	return fmt.Sprintf("%s/%d/%d", d.id, d.retried+1, c.Decided.UnixNano())
 }
 
 // namesOf are the limits and the buckets of claims, as logs show them.
-func namesOf(claims reservations.Claims) (limits, buckets string) {
+func namesOf(cs claims) (limits, buckets string) {
 	var l, b []string
-	for _, c := range claims {
+	for _, c := range cs {
 		l, b = append(l, c.Charge.Limit), append(b, c.Charge.Bucket())
 	}
 	return strings.Join(l, ","), strings.Join(b, ",")

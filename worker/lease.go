@@ -24,7 +24,7 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
 	g.finish(d, d.finish(KindAborted, d.used(e.err), e.lost, elapsed))
-	leased := d.claims.Leased()
+	leased := d.claims.leased()
 	c := leased[len(leased)-1].Charge
 	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
 		return g.engine.WaitFirst(ctx, t, engine.Turn{Charges: d.turn.Charges}, c)

@@ -47,12 +47,9 @@ type guard struct {
 	deliveries atomic.Int64  // that asynq waits for
 	unlimited  atomic.Int64  // deliveries of tasks without a limit since the last one with a limit
 	pending    pending
-	stopping   chan struct{} // closed when the process is about to end: no task is held any more
+	stopping   context.Context //nolint:containedctx // ends when the process is about to end: no task is held any more
+	cancel     context.CancelFunc
 }
-
-// errNotStarted is why a bucket is not asked: the hold of the bucket before it was cut short, and the start is
-// cancelled.
-var errNotStarted = errors.New("not started")
 
 // prepared is a task that is known to be runnable, and how to run it.
 type prepared func(context.Context) error
@@ -129,7 +126,10 @@ func (g *guard) price(d *delivery) error {
 	if err := envelope.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}
-	d.claims = reservations.NewClaims(charges)
+	for _, c := range charges {
+		c.Shard = 0 // the waitlists say
+		d.claims = append(d.claims, &reservations.Claim{Charge: c})
+	}
 	for _, c := range charges {
 		if g.limiter == nil {
 			return tasks.Permanent(&reservations.ChargeError{
@@ -175,7 +175,7 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 // after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
 // task holds tokens that another waits for.
 func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	turn, err := g.engine.Arrive(early, d.handle(), d.claims.Charges())
+	turn, err := g.engine.Arrive(early, d.handle(), d.claims.charges())
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
@@ -185,33 +185,20 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		back := func(context.Context, waitlist.Task) error { return g.engine.Return(turn) }
 		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
 	}
-	for asked := 1; ; asked++ {
-		if starts, err := g.admit(ctx, early, d); !starts {
-			return false, err
-		}
-		if asked == reservations.AskMost {
-			break
-		}
-		late, again := g.limiter.AskAgain(early, d.claims, g.lateMost)
-		if !again {
-			break
-		}
-		g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again", slog.Duration("late", late))
-	}
-	g.engine.Begun(d.handle(), turn, d.claims)
-	return true, nil
-}
-
-// admit asks the buckets, and returns when the task may start; see begin.
-func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	stopped, err := d.claims.Admit(func(c *reservations.Claim) error {
-		if !g.hold(early, d) {
-			return errNotStarted
-		}
-		return g.ask(ctx, early, c)
-	})
+	holding, cut := context.WithCancel(early)
+	defer cut()
+	defer context.AfterFunc(g.stopping, cut)() //nolint:contextcheck // ends the hold alone
+	var fault error                            // of a bucket
+	stopped, err := g.limiter.Begin(holding, d.claims, g.lateMost,
+		func(c *reservations.Claim, ask func(context.Context) error) error {
+			if !c.Decided.IsZero() {
+				g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again")
+			}
+			fault = g.ask(ctx, early, c, ask)
+			return fault
+		})
 	switch {
-	case errors.Is(err, errNotStarted):
+	case err != nil && fault == nil: // its hold was cut short
 		return false, g.cancelStart(ctx, d)
 	case reservations.IsPermanent(err):
 		g.giveBack(ctx, d)
@@ -227,14 +214,12 @@ func (g *guard) admit(ctx, early context.Context, d *delivery) (starts bool, err
 		g.giveBack(ctx, d)
 		return false, g.sendBack(ctx, d, stopped, stopped.Outcome)
 	}
-	if !g.hold(early, d) {
-		return false, g.cancelStart(ctx, d)
-	}
+	g.engine.Begun(d.handle(), turn, d.claims)
 	return true, nil
 }
 
 // ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
-func (g *guard) ask(ctx, early context.Context, c *reservations.Claim) error {
+func (g *guard) ask(ctx, early context.Context, c *reservations.Claim, ask func(context.Context) error) error {
 	bucket := c.Charge.Bucket()
 	if c.Held == nil {
 		if err := g.engine.Faulty(bucket); err != nil {
@@ -244,7 +229,7 @@ func (g *guard) ask(ctx, early context.Context, c *reservations.Claim) error {
 	if err := g.outage.admit(early); err != nil {
 		return err
 	}
-	return g.learn(ctx, bucket, g.limiter.Ask(early, c))
+	return g.learn(ctx, bucket, ask(early))
 }
 
 // learn notes what the error of a bucket, or nil, says of the store, and returns it. A bucket that alone can't be asked
@@ -319,28 +304,10 @@ func (g *guard) deferTask(
 	return err
 }
 
-// hold waits locally for the little that is missing. False means that the process stops, or that asynq wants the task
-// back.
-func (g *guard) hold(early context.Context, d *delivery) bool {
-	missing := time.Until(d.claims.Ready())
-	if missing <= 0 {
-		return true
-	}
-	timer := time.NewTimer(missing)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-g.stopping:
-	case <-early.Done():
-	}
-	return false
-}
-
 // cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
 // before all others.
 func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
-	started := d.claims.Started()
+	started := d.claims.started()
 	g.giveBack(ctx, d)
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back

@@ -43,7 +43,7 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	}
 	// The dispatcher gets the answers, so that it promotes no task for slots that are renewed.
-	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.Charges()...)
+	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.charges()...)
 	err := g.contained(withUsage(kept, &d.usage), d, handle)
 	lost := context.Cause(kept)
 	stop()
@@ -58,9 +58,9 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 
 // announce reports that the handler is about to run.
 func (g *guard) announce(ctx context.Context, d *delivery) {
-	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.Charges()}
+	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.charges()}
 	if len(d.claims) > 0 {
-		s.Outcome, s.Lateness = d.claims.Provider().Outcome, time.Since(d.claims.Ready())
+		s.Outcome, s.Lateness = d.claims.provider().Outcome, time.Since(d.claims.ready())
 		s.Waited = d.turn.Status == engine.StatusPromoted
 		d.hold, d.late = s.Outcome.Hold, s.Lateness
 		if since := d.turn.Since(); !since.IsZero() {
@@ -88,7 +88,7 @@ func (g *guard) contained(ctx context.Context, d *delivery, handle prepared) (er
 // used returns the use that the handler reported, or none if it made no call.
 func (d *delivery) used(err error) reservations.Tokens {
 	if notCalled(err) {
-		return reservations.Unused(d.claims.Charges()...)
+		return reservations.Unused(d.claims.charges()...)
 	}
 	return d.usage.tokens()
 }
@@ -101,7 +101,7 @@ func notCalled(err error) bool {
 // finish describes the end of a task.
 func (d *delivery) finish(k Kind, used reservations.Tokens, err error, elapsed time.Duration) Event {
 	return Event{
-		Task: d.ref(), Charges: d.claims.Charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
+		Task: d.ref(), Charges: d.claims.charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
 		Err: err, Payload: d.task.Payload(),
 	}
 }

@@ -128,7 +128,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	if len(d.claims) == 0 {
 		return headers, nil
 	}
-	charges := d.claims.Charges()
+	charges := d.claims.charges()
 	for i := range charges {
 		charges[i].Shard = 0 // the waitlist decides
 	}

@@ -58,9 +58,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	if w.guard, w.config, err = newGuard(client, limiter, config, misplaced, w.charges, queues, types); err != nil {
 		return nil, err
 	}
-	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping}
+	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping.Done()}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
-		Stopping: w.guard.stopping, Sorting: w.guard.engine.Sorting,
+		Stopping: w.guard.stopping.Done(), Sorting: w.guard.engine.Sorting,
 		Free: func() int { return w.guard.free(w.config.Concurrency) },
 	})
 	return w, nil
@@ -174,7 +174,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 		return w.closed
 	}
 	w.closed = make(chan struct{})
-	close(w.guard.stopping)
+	w.guard.cancel()
 	if !w.started {
 		close(w.closed)
 		return w.closed

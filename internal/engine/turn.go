@@ -84,7 +84,7 @@ func (t *Turn) Behind(c reservations.Charge) bool {
 
 // Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
 // one in a limit with headroom nowhere.
-func (s *Engine) Claim(ctx context.Context, turn Turn, claims reservations.Claims) {
+func (s *Engine) Claim(ctx context.Context, turn Turn, claims []*reservations.Claim) {
 	for i, c := range claims {
 		c.Charge = turn.Charges[i]
 		c.Held, c.Behind = turn.Reservation(c.Charge), turn.Behind(c.Charge)
@@ -93,6 +93,15 @@ func (s *Engine) Claim(ctx context.Context, turn Turn, claims reservations.Claim
 			c.Behind = err != nil || !limit.Rules().HasHeadroom()
 		}
 	}
+}
+
+// Charges are the charges of the claims, with the shards that answered, and leases.
+func Charges(claims []*reservations.Claim) []reservations.Charge {
+	all := make([]reservations.Charge, len(claims))
+	for i, c := range claims {
+		all[i] = c.Charge
+	}
+	return all
 }
 
 // Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket
