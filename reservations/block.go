@@ -24,14 +24,14 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 		return nil, err
 	}
 	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.blockOne(ctx, limit, c.Key, d)
+		return l.blockOne(ctx, limit, c, d)
 	})
 }
 
-func (l *Limiter) blockOne(ctx context.Context, known Limit, key string, d time.Duration) (Outcome, error) {
+func (l *Limiter) blockOne(ctx context.Context, known Limit, c Charge, d time.Duration) (Outcome, error) {
 	end := time.Now().Add(min(d, known.Rules().MaxBlock))
 	for between, left := settleRetryMin, d; ; between, left = min(2*between, settleRetryMax), time.Until(end) {
-		o, err := l.askOne(ctx, known.Rules(), key, bucket.Request{Op: bucket.OpBlock, For: left})
+		o, err := l.askOne(ctx, known.Rules(), c, bucket.Request{Op: bucket.OpBlock, For: left})
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return o, err
 		}

@@ -32,13 +32,14 @@ func TestLimiterBlock(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	l.mustStart(t, chargeOf("steady", 10)) // another bucket
-	if o, err := l.Start(ctx, c, nil); err != nil || o.State != reserved || o.Wait() != 5100*time.Millisecond {
+	if o, err := l.Start(ctx, c); err != nil || o.State != reserved || o.Wait() != 5100*time.Millisecond {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := l.Unblock(ctx, "steady", "k"); err != nil || len(o) != 1 || !o[0].Bucket.Blocked.IsZero() {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := l.Start(ctx, c, &reservations.Reservation{Promised: true}); err != nil || !o.Started() ||
+	c.Held = reserved
+	if o, err := l.Start(ctx, c); err != nil || !o.Started() ||
 		o.Hold != 100*time.Millisecond {
 		t.Errorf("after an unblock: %+v, %v", o, err)
 	}

@@ -47,13 +47,19 @@ type Charge struct {
 	// Priority is one of the limit's Priorities; empty means the lowest. It has no effect where the limit has none.
 	Priority string `json:"priority,omitempty"`
 	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
-	// then. Set it from Outcome.Shard before the charge is settled.
+	// then. Outcome.Charge has it, and what follows.
 	Shard int `json:"shard,omitempty"`
-	// Lease is what a start has of a meter of calls in flight; zero until then, and where the limit has no such meter. Set
-	// it from Outcome.Lease before the charge is kept or settled.
-	Lease Lease `json:"-"`
-	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Set it from Outcome.HoldEnd
-	// before the charge is settled: else a settlement within 300 ms of the start may give too little back.
+	// Held is what a task that has waited for the bucket holds there: StateReserved for promised tokens, StateWaiting for
+	// none. Empty for a new task. If it is lost, new tasks wait for the promised tokens once too often; the limit is not
+	// affected.
+	Held State `json:"held,omitempty"`
+	// Lease distinguishes the calls in flight of a bucket; zero for a charge that has not started, or needs none. The call
+	// has to have ended at LeaseEnd, on this machine's clock, unless Limiter.Keep renews the lease; Settle and Cancel end
+	// it. A lease that is not renewed ends by itself within 26 seconds, e.g. that of a process that was killed.
+	Lease    int64     `json:"-"`
+	LeaseEnd time.Time `json:"-"`
+	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Without it a settlement
+	// within 300 ms of the start may give too little back.
 	HoldEnd time.Time `json:"-"`
 	// Given is the limit itself, where the caller gives it with the charge, e.g. one that the program computes; its Name
 	// is set to Limit. Its bucket is that of Limit and Key, as for a configured limit, and follows the limit of the last

@@ -13,10 +13,8 @@ import (
 // Claim is one charge of several that start together or not at all, and the answer of its bucket. Package worker starts
 // by claims, and a Waitlist gets the claims of direct calls; most programs need none.
 type Claim struct {
-	// Charge is what the start takes. Its Shard is set before the bucket is asked.
+	// Charge is what the start takes. Its Shard and Held are set before the bucket is asked.
 	Charge Charge
-	// Held is what the caller holds because it waited for the bucket; nil where it is new there.
-	Held *Reservation
 	// Behind says that others wait for the bucket, and that the caller has to wait behind them.
 	Behind bool
 	// Outcome is the answer of the bucket; zero until it is asked.
@@ -71,7 +69,7 @@ func (l *Limiter) Begin(
 func newClaims(charges []Charge) []*Claim {
 	claims := make([]*Claim, len(charges))
 	for i, c := range charges {
-		c.Shard = 0 // the limiter chooses, or the waitlist says
+		c.Shard, c.Held, c.Lease = 0, "", 0 // the limiter chooses, or the waitlist says
 		claims[i] = &Claim{Charge: c}
 	}
 	return claims
@@ -103,12 +101,14 @@ func (l *Limiter) askClaim(ctx context.Context, c *Claim) error {
 	if c.Behind {
 		o, err = l.one(ctx, c.Charge, bucket.Request{Op: bucket.OpReserve})
 	} else {
-		o, err = l.Start(ctx, c.Charge, c.Held)
+		o, err = l.Start(ctx, c.Charge)
 	}
 	if err != nil {
 		return err
 	}
-	c.Outcome, c.Charge.Shard, c.Charge.Lease, c.Charge.HoldEnd = o, o.Shard, o.Lease, o.HoldEnd
+	held := c.Charge.Held // of before: others decide whether the caller goes on to wait
+	c.Outcome, c.Charge = o, o.Charge
+	c.Charge.Held = held
 	c.Decided, c.Ready = l.clock.moment(asked, time.Now(), o.At)
 	c.Ready = c.Ready.Add(o.Hold)
 	return nil

@@ -60,8 +60,7 @@ func TestClaimsThatCameTooLate(t *testing.T) {
 	cs := threeClaims()
 	for _, c := range cs {
 		c.Outcome.State = StateStarted
-		c.Held = &Reservation{Shard: 3, Promised: true}
-		c.Charge.Shard = 3
+		c.Charge.Shard, c.Charge.Held = 3, StateReserved
 	}
 	if !lose(cs, func(c *Claim) bool { return c == cs[1] }) {
 		t.Fatal("nothing is asked again")
@@ -69,8 +68,8 @@ func TestClaimsThatCameTooLate(t *testing.T) {
 	if cs[0].Outcome.Started() || !cs[1].Outcome.Started() || cs[2].Outcome.Started() {
 		t.Errorf("outcomes %v, %v, %v", cs[0].Outcome, cs[1].Outcome, cs[2].Outcome)
 	}
-	if want := (Reservation{Shard: 3}); *cs[0].Held != want || !cs[1].Held.Promised {
-		t.Errorf("held %+v, %+v", cs[0].Held, cs[1].Held)
+	if cs[0].Charge.Held != StateWaiting || cs[1].Charge.Held != StateReserved {
+		t.Errorf("held %+v, %+v", cs[0].Charge, cs[1].Charge)
 	}
 	if lose(cs, func(*Claim) bool { return true }) {
 		t.Error("starts that last are asked again")

@@ -71,7 +71,7 @@ func (b *coalesceBundle) ask(
 	b.wg.Go(func() {
 		c := chargeOf("steady", tokens)
 		c.Key = key
-		check(b.Start(ctx, c, nil))
+		check(b.Start(ctx, c))
 	})
 	synctest.Wait()
 }
@@ -213,7 +213,7 @@ func TestLimiterCallContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.WithValue(t.Context(), tracing{}, "trace")
-	if _, err := l.Start(ctx, chargeOf("steady", 1), nil); err != nil {
+	if _, err := l.Start(ctx, chargeOf("steady", 1)); err != nil {
 		t.Fatal(err)
 	}
 	got := <-seen

@@ -118,11 +118,11 @@ func TestDoGivesALargeChargeBack(t *testing.T) {
 				wide := limitOf(perSecond("tokens", 100, 100, inf))
 				l, _ := virtual(t, reservations.Config{}, wide, per("api", 1))
 				charges := []reservations.Charge{chargeOf("fleet", 21), chargeOf("api", 1)}
-				if _, err := l.Start(t.Context(), charges[0], nil); err != nil {
+				if _, err := l.Start(t.Context(), charges[0]); err != nil {
 					t.Fatal(err)
 				}
 				if refuses {
-					if _, err := l.Start(t.Context(), charges[1], nil); err != nil {
+					if _, err := l.Start(t.Context(), charges[1]); err != nil {
 						t.Fatal(err)
 					}
 				}

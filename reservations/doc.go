@@ -5,12 +5,12 @@
 //		reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000),
 //	}}}, reservations.Config{})
 //	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 1500}}
-//	outcome, err := limiter.Start(ctx, charge, nil)
+//	outcome, err := limiter.Start(ctx, charge)
 //	if err == nil && outcome.Started() {
 //		time.Sleep(outcome.Hold) // at most 250 ms.
 //		used := call()
-//		_, err = limiter.Settle(ctx, charge, reservations.Tokens{"tokens": used}, "task-1/1")
-//	} // Otherwise the task waits until outcome.RetryAt. It starts with outcome.Reservation().
+//		_, err = limiter.Settle(ctx, outcome.Charge, reservations.Tokens{"tokens": used}, "task-1/1")
+//	} // Otherwise the task waits until outcome.RetryAt, and starts with outcome.Charge.
 //
 // The store is one of package memstore, for one process, or of package mongostore, for a fleet.
 //
@@ -31,7 +31,7 @@
 //	new ──Start──▶ started ──Settle──▶ settled
 //	 │ no room       ▲    └───Cancel──▶ given back
 //	 ▼               │
-//	reserved ────────┤ promoted: Start with its reservation
+//	reserved ────────┤ promoted: Start with the charge of its outcome
 //	waiting ─────────┘ the same without a promise: max_reserved or max_wait leave no room for one
 //	 └──Release──▶ given up
 //
@@ -61,7 +61,7 @@
 //
 // # Calls in flight
 //
-// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Outcome].Lease),
+// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Charge].Lease),
 // [Limiter.Keep] renews it every 5 seconds, and [Limiter.Settle] ends it; package worker does so for its tasks. A task
 // that is short of such a slot waits without a promise and never holds. RetryAt is when slots are back if no call ends
 // and no lease is renewed.
@@ -89,7 +89,7 @@
 // Hold may start in addition. Shards together keep the limit.
 //
 // Nothing starts during a block, whatever is given back meanwhile. A settlement with an ID counts once. A lost
-// [Reservation] delays new tasks once, and never affects the limit. When the store can't answer, nothing starts.
+// reservation delays new tasks once, and never affects the limit. When the store can't answer, nothing starts.
 //
 // # Not promised
 //

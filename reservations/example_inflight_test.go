@@ -18,18 +18,16 @@ func ExampleInFlight() {
 	charge := reservations.Charge{Limit: "gpu", Tokens: reservations.Tokens{"requests": 1}} // and one call in flight
 
 	for i := range 3 {
-		outcome, _ := limiter.Start(ctx, charge, nil)
+		outcome, _ := limiter.Start(ctx, charge)
 		fmt.Println(outcome.State)
 		if !outcome.Started() {
 			continue
 		}
-		call := charge
-		call.Lease = outcome.Lease
-		running, stop := limiter.Keep(ctx, nil, call) // make the call with this context
+		running, stop := limiter.Keep(ctx, nil, outcome.Charge) // make the call with this context
 		if i == 1 {
 			fmt.Println("second call ends:", running.Err())
 			stop()
-			_, _ = limiter.Settle(ctx, call, nil, "task-2/1")
+			_, _ = limiter.Settle(ctx, outcome.Charge, nil, "task-2/1")
 			continue
 		}
 		defer stop()

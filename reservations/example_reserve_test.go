@@ -31,14 +31,13 @@ func ExampleLimiter_Start() {
 	ctx := context.Background()
 	charge := reservations.Charge{Limit: "search", Tokens: reservations.Tokens{"requests": 1}}
 
-	first, _ := limiter.Start(ctx, charge, nil)
+	first, _ := limiter.Start(ctx, charge)
 	fmt.Println("first:", first.State)
-	second, _ := limiter.Start(ctx, charge, nil)
+	second, _ := limiter.Start(ctx, charge)
 	fmt.Println("second:", second.State, "for", second.Wait())
 
 	now = second.RetryAt
-	held := second.Reservation()
-	second, _ = limiter.Start(ctx, charge, &held)
+	second, _ = limiter.Start(ctx, second.Charge)
 	fmt.Println("second:", second.State)
 	// Output:
 	// first: started

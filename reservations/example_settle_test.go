@@ -17,11 +17,11 @@ func ExampleLimiter_Settle() {
 	ctx := context.Background()
 	chat := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"tokens": 5000}}
 
-	first, _ := limiter.Start(ctx, chat, nil)
+	first, _ := limiter.Start(ctx, chat)
 	second, _ := limiter.Check(ctx, chat)
 	fmt.Println(first.State, "- the next one waits", second.Wait())
 
-	_, _ = limiter.Settle(ctx, chat, reservations.Tokens{"tokens": 2000}, "task-1/1")
+	_, _ = limiter.Settle(ctx, first.Charge, reservations.Tokens{"tokens": 2000}, "task-1/1")
 	second, _ = limiter.Check(ctx, chat)
 	fmt.Println("settled - the next one waits", second.Wait())
 	// Output:

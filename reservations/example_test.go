@@ -21,11 +21,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 1500}}
-	outcome, err := limiter.Start(ctx, charge, nil)
+	outcome, err := limiter.Start(ctx, charge)
 	if err == nil && outcome.Started() {
 		time.Sleep(outcome.Hold)
 		used := call()
-		_, err = limiter.Settle(ctx, charge, reservations.Tokens{"tokens": used}, "task-1/1")
+		_, err = limiter.Settle(ctx, outcome.Charge, reservations.Tokens{"tokens": used}, "task-1/1")
 	}
 	fmt.Println(outcome.State, outcome.Hold, err)
 	// Output:

@@ -19,7 +19,7 @@ func ExampleMeter_headroom() {
 	person := batch
 	person.Urgent = true
 	for _, c := range []reservations.Charge{batch, batch, batch, batch, person} {
-		outcome, _ := limiter.Start(context.Background(), c, nil)
+		outcome, _ := limiter.Start(context.Background(), c)
 		fmt.Println(c.Urgent, outcome.State)
 	}
 	// Output:

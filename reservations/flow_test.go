@@ -93,7 +93,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		if !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err := limiter.Start(t.Context(), c, nil); (err == nil) != (c.Priority == "urgent") {
+		if _, err := limiter.Start(t.Context(), c); (err == nil) != (c.Priority == "urgent") {
 			t.Errorf("%s: a queued task starts: %v", want, err) // an unknown priority does not cost a queued task
 		}
 	}

@@ -35,7 +35,7 @@ func TestGivenLimit(t *testing.T) {
 	}
 	if o, err := l.Reserve(t.Context(), c); err != nil || o[0].State != reservations.StateReserved {
 		t.Errorf("%+v, %v", o, err)
-	} else if _, err = l.Release(t.Context(), c, o[0].Reservation()); err != nil {
+	} else if _, err = l.Release(t.Context(), o[0].Charge); err != nil {
 		t.Error(err)
 	}
 	for name, c := range map[string]reservations.Charge{
@@ -90,7 +90,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("four took %v at one a second, and asked %d times", took, asked.Load())
 		}
 		rate.Store(0)
-		if o, err := l.Start(t.Context(), charge, nil); err != nil {
+		if o, err := l.Start(t.Context(), charge); err != nil {
 			t.Errorf("within ResolvedFor: %+v, %v", o, err)
 		}
 		<-time.After(reservations.ResolvedFor)

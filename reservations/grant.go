@@ -16,15 +16,6 @@ type Grant struct {
 // Started says whether all charges have started. It is true for a Grant of Wait.
 func (g *Grant) Started() bool { return len(started(g.claims)) == len(g.claims) }
 
-// Charges are the charges of the Grant, in their order, with the shards that answered.
-func (g *Grant) Charges() []Charge {
-	all := make([]Charge, len(g.claims))
-	for i, c := range g.claims {
-		all[i] = c.Charge
-	}
-	return all
-}
-
 // Outcomes are the last answers of the buckets, in the order of the charges; see Outcome.Remaining. An outcome is zero
 // where the bucket was not asked, because one before it refused.
 func (g *Grant) Outcomes() []Outcome {
@@ -35,18 +26,26 @@ func (g *Grant) Outcomes() []Outcome {
 	return all
 }
 
+func (g *Grant) charges() []Charge {
+	all := make([]Charge, len(g.claims))
+	for i, c := range g.claims {
+		all[i] = c.Charge
+	}
+	return all
+}
+
 // Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again;
 // settle or cancel after that. Make the call with the context, which ends before a lease does: see Limiter.Keep. Do
 // keeps by itself.
 func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
-	return g.limiter.Keep(ctx, g.limiter.changed, g.Charges()...)
+	return g.limiter.Keep(ctx, g.limiter.changed, g.charges()...)
 }
 
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
 // named, were as estimated. While the store is unavailable Settle tries again until ctx ends. The error joins the
 // errors of Limiter.Settle.
 func (g *Grant) Settle(ctx context.Context, used Tokens) error {
-	shares := g.limiter.Shares(ctx, g.Charges(), used)
+	shares := g.limiter.Shares(ctx, g.charges(), used)
 	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], c.settlementID(g.id))
 	})
@@ -55,7 +54,9 @@ func (g *Grant) Settle(ctx context.Context, used Tokens) error {
 // Cancel gives back all that was taken: the call was not made. Otherwise it is as Settle; of the two, the first counts.
 func (g *Grant) Cancel(ctx context.Context) error {
 	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
-		return g.limiter.Cancel(ctx, c.Charge, nil, c.settlementID(g.id))
+		charge := c.Charge
+		charge.Held = "" // the caller gives up
+		return g.limiter.Cancel(ctx, charge, c.settlementID(g.id))
 	})
 }
 
@@ -67,8 +68,8 @@ func (g *Grant) Block(ctx context.Context, d time.Duration) error {
 	c := g.claims[len(g.claims)-1].Charge
 	outcomes, err := g.limiter.Block(ctx, c, d)
 	for _, o := range outcomes {
-		if c.Shard = o.Shard; !o.At.IsZero() {
-			g.limiter.changed(c.Bucket(), o)
+		if !o.At.IsZero() {
+			g.limiter.changed(o.Charge.Bucket(), o)
 		}
 	}
 	return err

@@ -90,7 +90,6 @@ func (h *history) newJob() *job {
 			j.charges = append(j.charges, h.drawCharge(l))
 		}
 	}
-	j.held = make([]*reservations.Reservation, len(j.charges))
 	return j
 }
 
@@ -129,8 +128,7 @@ func (h *history) burst(ctx context.Context) {
 	j := h.newJob()
 	for range 2 + h.IntN(10) {
 		h.jobs++
-		h.deliver(ctx, &job{id: h.jobs, charges: slices.Clone(j.charges), held: make([]*reservations.Reservation,
-			len(j.charges))})
+		h.deliver(ctx, &job{id: h.jobs, charges: slices.Clone(j.charges)})
 	}
 }
 
@@ -153,7 +151,7 @@ func (h *history) early(ctx context.Context) {
 func (h *history) twice(ctx context.Context) {
 	if j := h.removed(); j != nil {
 		other := *j
-		other.charges, other.held = slices.Clone(j.charges), slices.Clone(j.held)
+		other.charges = slices.Clone(j.charges)
 		other.deliveries += 1000 // its starts have names of their own
 		h.deliver(ctx, j)
 		h.deliver(ctx, &other)
@@ -162,7 +160,9 @@ func (h *history) twice(ctx context.Context) {
 
 func (h *history) forgets(ctx context.Context) {
 	if j := h.removed(); j != nil {
-		clear(j.held)
+		for i := range j.charges {
+			j.charges[i].Held = ""
+		}
 		h.deliver(ctx, j)
 	}
 }
@@ -189,12 +189,7 @@ func (h *history) reserves(ctx context.Context) {
 	h.note("%d reserves %+v %d times: %v", h.asking, c, len(many), err)
 	for _, o := range outcomes {
 		h.jobs++
-		held := o.Reservation()
-		c.Shard = o.Shard
-		h.waiting = append(h.waiting, &job{
-			id: h.jobs, charges: []reservations.Charge{c},
-			held: []*reservations.Reservation{&held},
-		})
+		h.waiting = append(h.waiting, &job{id: h.jobs, charges: []reservations.Charge{o.Charge}})
 	}
 }
 
@@ -204,10 +199,9 @@ func (h *history) releases(ctx context.Context) {
 		return
 	}
 	h.asking = h.IntN(2)
-	for i, held := range j.held {
-		if c, ok := h.knows(j.charges[i]); ok && held != nil {
-			r := reservations.Reservation{Shard: c.Shard, Promised: held.Promised}
-			_, err := h.limiters[h.asking].Release(ctx, c, r)
+	for _, charge := range j.charges {
+		if c, ok := h.knows(charge); ok {
+			_, err := h.limiters[h.asking].Release(ctx, c)
 			h.note("%d releases task %d %+v: %v", h.asking, j.id, c, err)
 		}
 	}
@@ -217,7 +211,7 @@ func (h *history) allows(ctx context.Context) {
 	c := h.draw()
 	o, err := h.limiters[h.asking].Check(ctx, c)
 	var p reservations.Outcome
-	if g, err := h.limiters[h.asking].Allow(ctx, c); err == nil {
+	if g, fault := h.limiters[h.asking].Allow(ctx, c); fault == nil {
 		p = g.Outcomes()[0]
 	}
 	h.note("%d allows %+v: %s %s %v", h.asking, c, o.State, p.State, err)
@@ -289,7 +283,8 @@ func (h *history) correct(ctx context.Context, r *ended) {
 		var o reservations.Outcome
 		var err error
 		if cancel {
-			o, err = h.limiters[h.asking].Cancel(asking, c, nil, r.id) //nolint:contextcheck // asking wraps ctx
+			c.Held = ""                                           // the task gives up
+			o, err = h.limiters[h.asking].Cancel(asking, c, r.id) //nolint:contextcheck // asking wraps ctx
 		} else {
 			o, err = h.limiters[h.asking].Settle(asking, c, used, r.id) //nolint:contextcheck // as above
 		}

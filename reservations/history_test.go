@@ -83,11 +83,10 @@ type span struct {
 	d    time.Duration
 }
 
-// job is a task: what it takes, and what it holds for each charge (nil: it has not asked).
+// job is a task: what it takes, and holds.
 type job struct {
 	id         int
 	charges    []reservations.Charge
-	held       []*reservations.Reservation
 	deliveries int
 }
 
@@ -298,9 +297,9 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 	limiter := h.limiters[h.asking]
 	var granted []reservations.Charge
 	undo := func() {
-		for i, c := range granted {
+		for _, c := range granted {
 			h.back = c.Tokens
-			_, err := limiter.Cancel(ctx, c, j.held[i], fmt.Sprintf("%d/%d", j.id, j.deliveries))
+			_, err := limiter.Cancel(ctx, c, fmt.Sprintf("%d/%d", j.id, j.deliveries))
 			h.back = nil
 			h.note("%d gives %v back: %v", h.asking, c, err)
 		}
@@ -308,19 +307,12 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 	at := h.passed
 	for i := range j.charges {
 		c, ok := h.knows(j.charges[i])
-		held := j.held[i]
-		if held != nil && c.Shard > 0 {
-			r := *held
-			r.Shard = c.Shard
-			held = &r
-		}
 		if !ok {
 			undo()
 			return true
 		}
-		o, err := limiter.Start(ctx, c, held)
-		h.note("%d starts task %d %+v holding %+v: %s, hold %v, wait %v, %v", h.asking, j.id, c, held, o.State,
-			o.Hold, o.Wait(), err)
+		o, err := limiter.Start(ctx, c)
+		h.note("%d starts task %d %+v: %s, hold %v, wait %v, %v", h.asking, j.id, c, o.State, o.Hold, o.Wait(), err)
 		switch {
 		case reservations.IsPermanent(err):
 			undo()
@@ -329,16 +321,11 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 			undo()
 			return false
 		case !o.Started():
-			r := o.Reservation()
-			if held != nil {
-				r.Promised = held.Promised
-			}
-			j.charges[i].Shard, j.held[i] = o.Shard, &r
+			j.charges[i].Shard, j.charges[i].Held = o.Charge.Shard, o.Charge.Held
 			undo()
 			return false
 		}
-		c.Shard, c.HoldEnd = o.Shard, o.HoldEnd
-		granted = append(granted, c)
+		granted = append(granted, o.Charge)
 		if at = h.passed + o.Hold.Seconds(); i+1 < len(j.charges) {
 			h.pass(o.Hold)
 		}
@@ -409,7 +396,7 @@ func (h *history) refreshed(ctx context.Context) map[string]bucket.Bucket {
 				h.wrong("refresh: %v", err)
 			}
 			for _, o := range outcomes {
-				all[reservations.Charge{Limit: l.Name, Key: key, Shard: o.Shard}.Bucket()] = o.Bucket
+				all[reservations.Charge{Limit: l.Name, Key: key, Shard: o.Charge.Shard}.Bucket()] = o.Bucket
 			}
 		}
 	}

@@ -49,7 +49,8 @@ type keptBucket struct {
 
 // keptCall is a call with a lease.
 type keptCall struct {
-	lease    Lease
+	lease    int64
+	end      time.Time   // when the call has to have ended
 	err      error       // of the last renewal
 	timer    *time.Timer // of the end of the lease
 	cancel   context.CancelCauseFunc
@@ -69,8 +70,10 @@ func (l *Limiter) Keep(
 	kept, cancel := context.WithCancelCause(ctx)
 	var stops []func()
 	for _, c := range charges {
-		if c.Lease.ID != 0 {
-			stops = append(stops, l.keep(c, &keptCall{lease: c.Lease, err: errNotYet, cancel: cancel, answered: answered}))
+		if c.Lease != 0 {
+			stops = append(stops, l.keep(c, &keptCall{
+				lease: c.Lease, end: c.LeaseEnd, err: errNotYet, cancel: cancel, answered: answered,
+			}))
 		}
 	}
 	return kept, func() {
@@ -86,7 +89,7 @@ func (l *Limiter) keep(c Charge, call *keptCall) (stop func()) {
 	k, name := &l.keeper, c.Bucket()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	call.timer = time.AfterFunc(time.Until(c.Lease.End), func() { k.expire(name, call) })
+	call.timer = time.AfterFunc(time.Until(c.LeaseEnd), func() { k.expire(name, call) })
 	b := k.buckets[name]
 	if b == nil {
 		b = &keptBucket{charge: c, calls: map[*keptCall]struct{}{}}
@@ -116,7 +119,7 @@ func (k *keeper) leave(name string, b *keptBucket, call *keptCall) {
 func (k *keeper) expire(name string, call *keptCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Now().Before(call.lease.End) { // renewed meanwhile
+	if time.Now().Before(call.end) { // renewed meanwhile
 		return
 	}
 	call.cancel(&leaseError{bucket: name, err: call.err})
@@ -130,14 +133,14 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 		return
 	}
 	end := time.Now().Add(bucket.LeaseLasts)
-	outcomes, err := l.sendRenewals(b.charge, requests)
+	answers, err := l.sendRenewals(b.charge, requests)
 	next := renewEvery
 	if err != nil {
 		next = renewAgain
 	}
 	for _, call := range calls {
 		if err == nil && call.answered != nil {
-			call.answered(name, outcomes[len(outcomes)-1])
+			call.answered(name, outcome(answers[len(answers)-1], b.charge))
 		}
 	}
 	k.mu.Lock()
@@ -149,10 +152,10 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 		switch {
 		case err != nil:
 			call.err = err
-		case outcomes[i].State == StateRefused:
+		case answers[i].State == StateRefused:
 			call.cancel(&leaseError{bucket: name})
 		default:
-			call.lease.End, call.err = end, errNotYet
+			call.end, call.err = end, errNotYet
 			call.timer.Reset(time.Until(end))
 		}
 	}
@@ -167,13 +170,13 @@ func (k *keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.R
 	defer k.mu.Unlock()
 	for call := range b.calls {
 		calls = append(calls, call)
-		requests = append(requests, bucket.Request{Op: bucket.OpRenew, Lease: call.lease.ID, For: bucket.LeaseKept})
+		requests = append(requests, bucket.Request{Op: bucket.OpRenew, Lease: call.lease, For: bucket.LeaseKept})
 	}
 	return calls, requests
 }
 
 // sendRenewals sends the renewals of one bucket in one call.
-func (l *Limiter) sendRenewals(c Charge, requests []bucket.Request) ([]Outcome, error) {
+func (l *Limiter) sendRenewals(c Charge, requests []bucket.Request) ([]bucket.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	limit, err := l.bucket(ctx, c)

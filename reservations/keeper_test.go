@@ -57,13 +57,11 @@ func (c *callers) keep(t *testing.T, charges ...reservations.Charge) (ctx contex
 // call starts one call, which must be allowed, and returns the charge to be settled.
 func (c *callers) call(t *testing.T) reservations.Charge {
 	t.Helper()
-	charge := reservations.Charge{Limit: "fleet"}
-	o, err := c.Start(t.Context(), charge, nil)
-	if err != nil || !o.Started() || o.Lease.ID == 0 || time.Until(o.Lease.End) != 20*time.Second {
+	o, err := c.Start(t.Context(), reservations.Charge{Limit: "fleet"})
+	if err != nil || !o.Started() || o.Charge.Lease == 0 || time.Until(o.Charge.LeaseEnd) != 20*time.Second {
 		t.Fatalf("start: %+v, %v", o, err)
 	}
-	charge.Lease = o.Lease
-	return charge
+	return o.Charge
 }
 
 // starts says whether one more call starts.

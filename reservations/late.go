@@ -31,7 +31,7 @@ func lose(claims []*Claim, lasts func(*Claim) bool) (lost bool) {
 	for _, c := range started(claims) {
 		if !lasts(c) {
 			c.Outcome, lost = Outcome{}, true
-			c.Held = &Reservation{Shard: c.Charge.Shard}
+			c.Charge.Held = StateWaiting
 		}
 	}
 	return lost

@@ -127,19 +127,15 @@ func (l *Limiter) Choose(c Charge) Charge {
 
 // Start asks whether the task may start now.
 //
-// A new task, with a nil reservation, starts when the reserved balance has room. Otherwise the bucket reserves for it
-// in the same step: the outcome is StateReserved, or StateWaiting where max_reserved or max_wait leave no room for a
-// promise. A promoted task passes what it holds: it starts when the started balance has room, and otherwise the outcome
-// is StateWaiting and nothing changes.
+// A new task starts when the reserved balance has room. Otherwise the bucket reserves for it in the same step: the
+// outcome is StateReserved, or StateWaiting where max_reserved or max_wait leave no room for a promise. A task that has
+// waited passes the charge of its last outcome, whose Held is set: it starts when the started balance has room, and
+// otherwise the outcome is StateWaiting and nothing changes.
 //
 // Errors: IsPermanent ones at once; ErrUnavailable when the store could not answer, and then the task must not start.
 // Its charge may have been taken all the same; refill heals that.
-func (l *Limiter) Start(ctx context.Context, c Charge, promoted *Reservation) (Outcome, error) {
-	r := bucket.Request{Op: bucket.OpStart}
-	if promoted != nil {
-		r.Promoted, r.Reserved, c.Shard = true, promoted.Promised, promoted.Shard
-	}
-	return l.one(ctx, c, r)
+func (l *Limiter) Start(ctx context.Context, c Charge) (Outcome, error) {
+	return l.one(ctx, c, bucket.Request{Op: bucket.OpStart, Promoted: c.Held != "", Reserved: c.Held == StateReserved})
 }
 
 // Reserve promises tokens to tasks that will wait, in order, without the right to start now. Each outcome is
@@ -187,7 +183,16 @@ func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge
 	for i, c := range charges {
 		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent}
 	}
-	return l.ask(ctx, limit, c.Key, requests...)
+	answers, err := l.ask(ctx, limit, c.Key, requests...)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(answers))
+	for i, c := range charges {
+		c.Shard = shard
+		outcomes[i] = outcome(answers[i], c)
+	}
+	return outcomes, nil
 }
 
 // reserveSpread reserves a run of the charges in each shard, side by side.
@@ -228,19 +233,19 @@ func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error
 	if err := c.validateAtOnce(limit); err != nil {
 		return Outcome{}, err
 	}
-	return l.askOne(ctx, limit, c.Key, bucket.Request{
+	return l.askOne(ctx, limit, c, bucket.Request{
 		Op: bucket.OpAllow, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent, Dry: dry,
 	})
 }
 
-// Release gives back what a waiting task holds, when the task will not start. A reservation without a promise costs no
-// call. A second release of one reservation may give new tasks too early a RetryAt; it never lets too many start.
-// Errors as for Start.
-func (l *Limiter) Release(ctx context.Context, c Charge, r Reservation) (Outcome, error) {
-	if !r.Promised {
+// Release gives back what a waiting task holds, the Held of its charge, when the task will not start. What is held
+// without a promise costs no call. A second release may give new tasks too early a RetryAt; it never lets too many
+// start. Errors as for Start.
+func (l *Limiter) Release(ctx context.Context, c Charge) (Outcome, error) {
+	if c.Held != StateReserved {
 		return Outcome{}, nil
 	}
-	c.Shard = r.Shard
+	c.Held = ""
 	return l.one(ctx, c, bucket.Request{Op: bucket.OpRelease})
 }
 
@@ -274,7 +279,7 @@ func (l *Limiter) askShards(ctx context.Context, c Charge, r bucket.Request) ([]
 		return nil, err
 	}
 	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.askOne(ctx, limit.Rules(), c.Key, r)
+		return l.askOne(ctx, limit.Rules(), c, r)
 	})
 }
 
@@ -283,8 +288,8 @@ func (l *Limiter) one(ctx context.Context, c Charge, r bucket.Request) (Outcome,
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.Tokens, r.Urgent, r.Lease = limit.Vector(c.Tokens), c.Urgent, c.Lease.ID
-	return l.askOne(ctx, limit, c.Key, r)
+	r.Tokens, r.Urgent, r.Lease = limit.Vector(c.Tokens), c.Urgent, c.Lease
+	return l.askOne(ctx, limit, c, r)
 }
 
 // resolve checks the charge and returns the limit as its bucket has it, with the charge for one of its shards.
@@ -305,15 +310,18 @@ func (l *Limiter) resolve(ctx context.Context, c Charge) (bucket.Limit, Charge, 
 	return limit.Rules(), c, err
 }
 
-func (l *Limiter) askOne(ctx context.Context, limit bucket.Limit, key string, r bucket.Request) (Outcome, error) {
-	r, lease := leased(limit, r)
-	outcomes, err := l.ask(ctx, limit, key, r)
+// askOne sends one request for a charge.
+func (l *Limiter) askOne(ctx context.Context, limit bucket.Limit, c Charge, r bucket.Request) (Outcome, error) {
+	r, leaseEnd := leased(limit, r)
+	answers, err := l.ask(ctx, limit, c.Key, r)
 	if err != nil {
 		return Outcome{}, err
 	}
-	o := outcomes[0]
-	if o.Started() && !r.Dry {
-		o.Lease = lease
+	_, c.Shard = splitShard(limit.Name)
+	o := outcome(answers[0], c)
+	o.Charge.Lease, o.Charge.LeaseEnd = 0, time.Time{}
+	if o.Started() && !r.Dry && !leaseEnd.IsZero() {
+		o.Charge.Lease, o.Charge.LeaseEnd = r.Lease, leaseEnd
 	}
 	return o, nil
 }
@@ -321,7 +329,7 @@ func (l *Limiter) askOne(ctx context.Context, limit bucket.Limit, key string, r 
 // ask sends requests to a bucket together with the requests of other callers.
 func (l *Limiter) ask(
 	ctx context.Context, limit bucket.Limit, key string, requests ...bucket.Request,
-) ([]Outcome, error) {
+) ([]bucket.Answer, error) {
 	together := make([]asked, len(requests))
 	for i, r := range requests {
 		together[i] = asked{limit: limit, request: r}
@@ -331,18 +339,14 @@ func (l *Limiter) ask(
 		err = &bucket.UnavailableError{Bucket: bucket.Name(limit.Name, key), Applied: bucket.AppliedMaybe, Err: err}
 	}
 	_, shard := splitShard(limit.Name)
-	outcomes := make([]Outcome, len(answers))
-	for i, a := range answers {
-		outcomes[i] = outcome(a, shard)
-	}
 	if last := len(requests) - 1; shard != 0 && newcomer(requests[last]) {
 		wait := time.Duration(-1)
 		if err == nil {
-			wait = outcomes[last].Wait()
+			wait = answers[last].Wait()
 		}
 		l.seen.note(limit.Name, key, shard, lasts(limit, requests[last].Tokens), wait)
 	}
-	return outcomes, err
+	return answers, err
 }
 
 // call makes one round trip for all requests that gathered.

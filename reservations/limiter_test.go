@@ -71,7 +71,7 @@ func chargeOf(limit string, tokens float64) reservations.Charge {
 // mustStart starts a new task.
 func (b *limiterBundle) mustStart(t *testing.T, c reservations.Charge) reservations.Outcome {
 	t.Helper()
-	o, err := b.Start(t.Context(), c, nil)
+	o, err := b.Start(t.Context(), c)
 	if err != nil || !o.Started() {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -148,12 +148,12 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, steady(), openai())
-			ctx := t.Context()
-			held := reservations.Reservation{Promised: true}
+			ctx, held := t.Context(), c.charge
+			held.Held = reserved
 			for call, ask := range map[string]func() error{
 				"Validate": func() error { return l.Validate(c.charge) },
-				"Start":    func() error { _, err := l.Start(ctx, c.charge, nil); return err },
-				"promoted": func() error { _, err := l.Start(ctx, c.charge, &held); return err },
+				"Start":    func() error { _, err := l.Start(ctx, c.charge); return err },
+				"promoted": func() error { _, err := l.Start(ctx, held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c.charge); return err },
 				"Reserve two": func() error {
 					good := chargeOf(c.charge.Limit, 1)
@@ -163,7 +163,7 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 				},
 				"Check":   func() error { _, err := l.Check(ctx, c.charge); return err },
 				"Allow":   func() error { _, err := l.Allow(ctx, c.charge); return err },
-				"Release": func() error { _, err := l.Release(ctx, c.charge, held); return err },
+				"Release": func() error { _, err := l.Release(ctx, held); return err },
 			} {
 				err := ask()
 				var e *reservations.ChargeError
@@ -198,7 +198,7 @@ func TestLimiterBoundsKeys(t *testing.T) {
 		c.Key = key
 		for call, ask := range map[string]func() error{
 			"Settle":  func() error { _, err := l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, ""); return err },
-			"Cancel":  func() error { _, err := l.Cancel(ctx, c, nil, ""); return err },
+			"Cancel":  func() error { _, err := l.Cancel(ctx, c, ""); return err },
 			"Block":   func() error { _, err := l.Block(ctx, c, time.Second); return err },
 			"Unblock": func() error { _, err := l.Unblock(ctx, c.Limit, key); return err },
 			"Sync": func() error {
@@ -221,7 +221,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 	l := setupLimiter(t, steady())
 	ctx := t.Context()
 	l.mustStart(t, chargeOf("steady", 10))
-	waits, err := l.Start(ctx, chargeOf("steady", 5), nil)
+	waits, err := l.Start(ctx, chargeOf("steady", 5))
 	if err != nil || waits.State != reserved || waits.Wait() != 500*time.Millisecond {
 		t.Fatalf("%+v, %v", waits, err)
 	}
@@ -233,14 +233,14 @@ func TestLimiterLifeOfATask(t *testing.T) {
 		o.Wait() != 1500*time.Millisecond {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if o, err := l.Release(ctx, chargeOf("steady", 5), waits.Reservation()); err != nil || o.State != settled {
+	if o, err := l.Release(ctx, waits.Charge); err != nil || o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if o, err := l.Check(ctx, chargeOf("steady", 5)); err != nil || o.Wait() != time.Second {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
-	held := outcomes[0].Reservation()
-	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || o.State != waiting ||
+	held := outcomes[0].Charge
+	if o, err := l.Start(ctx, held); err != nil || o.State != waiting ||
 		o.Wait() != 500*time.Millisecond {
 		t.Fatalf("promoted too early: %+v, %v", o, err)
 	}
@@ -248,7 +248,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 		o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if o, err := l.Start(ctx, chargeOf("steady", 5), &held); err != nil || !o.Started() || o.Hold != 0 {
+	if o, err := l.Start(ctx, held); err != nil || !o.Started() || o.Hold != 0 {
 		t.Fatalf("after a settlement: %+v, %v", o, err)
 	}
 	near(t, balances(l.bucket("steady", "")), 1, 1)
@@ -264,7 +264,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 func TestReleaseOfNothing(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
-	if o, err := l.Release(t.Context(), chargeOf("steady", 5), reservations.Reservation{}); err != nil || o.State != "" {
+	if o, err := l.Release(t.Context(), chargeOf("steady", 5)); err != nil || o.State != "" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if calls := l.store.asked(); len(calls) > 0 {
@@ -380,14 +380,15 @@ func TestLimiterUnavailable(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, steady())
 			ctx, c := t.Context(), chargeOf("steady", 1)
-			held := reservations.Reservation{Promised: true}
+			held := c
+			held.Held = reserved
 			for call, ask := range map[string]func() error{
-				"Start":    func() error { _, err := l.Start(ctx, c, nil); return err },
-				"promoted": func() error { _, err := l.Start(ctx, c, &held); return err },
+				"Start":    func() error { _, err := l.Start(ctx, c); return err },
+				"promoted": func() error { _, err := l.Start(ctx, held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c); return err },
 				"Check":    func() error { _, err := l.Check(ctx, c); return err },
 				"Allow":    func() error { _, err := l.Allow(ctx, c); return err },
-				"Release":  func() error { _, err := l.Release(ctx, c, held); return err },
+				"Release":  func() error { _, err := l.Release(ctx, held); return err },
 				"Refresh":  func() error { _, err := l.Refresh(ctx, c); return err },
 				"Unblock":  func() error { _, err := l.Unblock(ctx, "steady", ""); return err },
 			} {
@@ -460,7 +461,7 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				o, err := l.Start(t.Context(), chargeOf("exact", 1), nil)
+				o, err := l.Start(t.Context(), chargeOf("exact", 1))
 				if err != nil {
 					t.Error(err)
 				}

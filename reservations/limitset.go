@@ -102,7 +102,7 @@ func (s *LimitSet) bucket(c Charge) (Limit, error) {
 func (l Limit) bucket(c Charge) (Limit, error) {
 	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
 		return Limit{}, c.fault(ErrInvalidCharge, "",
-			"shard %d of limit %q, which has %d; set Charge.Shard from Outcome.Shard", c.Shard, c.Limit, n)
+			"shard %d of limit %q, which has %d; settle Outcome.Charge", c.Shard, c.Limit, n)
 	}
 	return l.forKey(c.Key).shard(c.Shard), nil
 }

@@ -64,7 +64,7 @@ func TestOverrideOfCapacities(t *testing.T) {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "fleet", Tokens: reservations.Tokens{"tokens": 30}}
-	o, err := l.Start(t.Context(), charge, nil)
+	o, err := l.Start(t.Context(), charge)
 	if err != nil || !o.Started() {
 		t.Fatalf("%+v (%v), want a start", o, err)
 	}

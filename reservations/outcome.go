@@ -27,6 +27,9 @@ const (
 // Outcome is the answer of a bucket to a Limiter.
 type Outcome struct {
 	State State
+	// Charge is the charge that was asked for, with what the bucket answered for it: Start with it after a wait, and Keep,
+	// Settle or Cancel it after a start.
+	Charge Charge
 	// Hold is how long a started task has to wait in its worker, at most 250 ms.
 	Hold time.Duration
 	// RetryAt is when the task could start if nothing else asks meanwhile, and for a block when the block in force
@@ -34,22 +37,18 @@ type Outcome struct {
 	RetryAt time.Time
 	// At is the moment of the answer on the store's clock, as RetryAt is.
 	At time.Time
-	// Shard is the shard that answered, from 1, where the limit has Shards.
-	Shard int
-	// Lease is what a start has of a meter of calls in flight; zero where the limit has no such meter.
-	Lease Lease
-	// HoldEnd is when the hold of a start ends, for its settlement: see Charge.HoldEnd. Zero for a start without a hold.
-	HoldEnd time.Time
 	// Bucket is the bucket after the request, or a later state of it, in a form of Headway's own packages. The
 	// dispatcher plans with it. FullAt is when the bucket is full, if nothing else happens.
 	Bucket bucket.Bucket
 }
 
-// outcome is the answer of a shard; zero where the limit has none.
-func outcome(a bucket.Answer, shard int) Outcome {
-	return Outcome{
-		State: a.State, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, HoldEnd: a.HoldEnd(), Shard: shard, Bucket: a.Bucket,
+// outcome is the answer to a charge.
+func outcome(a bucket.Answer, c Charge) Outcome {
+	c.HoldEnd = a.HoldEnd()
+	if c.Held == "" && (a.State == StateReserved || a.State == StateWaiting) {
+		c.Held = a.State
 	}
+	return Outcome{State: a.State, Charge: c, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket}
 }
 
 // Started says whether the task starts.
@@ -58,18 +57,4 @@ func (o Outcome) Started() bool { return o.State == StateStarted }
 // Wait is how long after the answer RetryAt is; zero for a task that starts.
 func (o Outcome) Wait() time.Duration {
 	return bucket.Answer{RetryAt: o.RetryAt, At: o.At}.Wait()
-}
-
-// Reservation is what the task holds in the bucket while it waits.
-func (o Outcome) Reservation() Reservation {
-	return Reservation{Shard: o.Shard, Promised: o.State == StateReserved}
-}
-
-// Reservation is what a waiting task holds in one bucket. If it is lost, new tasks wait for the promised tokens once
-// too often; the limit is not affected.
-type Reservation struct {
-	// Shard is the shard of the bucket, from 1, where the limit has Shards.
-	Shard int `json:"shard,omitempty"`
-	// Promised says that the reserved balance is charged with the task's tokens.
-	Promised bool `json:"promised,omitempty"`
 }

@@ -151,16 +151,15 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	if err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Rules().Largest() != 15 {
 		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
 	}
-	if _, err = l.Start(t.Context(), chargeOf("steady", 1), nil); err != nil {
+	if _, err = l.Start(t.Context(), chargeOf("steady", 1)); err != nil {
 		t.Fatal(err)
 	}
-	o, err := l.Start(t.Context(), c, nil)
+	o, err := l.Start(t.Context(), c)
 	if err != nil || o.State != waiting && o.State != reserved {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	l.now = l.now.Add(o.Wait())
-	held := o.Reservation()
-	if o, err = l.Start(t.Context(), c, &held); err != nil || !o.Started() {
+	if o, err = l.Start(t.Context(), o.Charge); err != nil || !o.Started() {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if owed := -l.left("steady", "")["tokens"]; owed != 14 {
@@ -208,7 +207,7 @@ func TestSetLimits(t *testing.T) {
 	if configured, _ := l.Limits().Configured("steady"); configured.Meters[0].Rate != 50 {
 		t.Errorf("configured: %+v", configured)
 	}
-	if _, err := l.Start(t.Context(), chargeOf("openai", 1), nil); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Start(t.Context(), chargeOf("openai", 1)); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Errorf("%v: the limit is gone", err)
 	}
 }
@@ -229,7 +228,7 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range rounds {
-				o, err := l.Start(t.Context(), chargeOf("openai", 3), nil)
+				o, err := l.Start(t.Context(), chargeOf("openai", 3))
 				if err == nil && o.Started() {
 					_, err = l.Settle(t.Context(), chargeOf("openai", 3), reservations.Tokens{"tokens": 2}, "")
 				}

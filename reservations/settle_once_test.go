@@ -88,11 +88,11 @@ func TestSettleOnce(t *testing.T) {
 		}
 		want(4)
 	}
-	if _, err := l.Cancel(t.Context(), c, nil, "a/1"); err != nil {
+	if _, err := l.Cancel(t.Context(), c, "a/1"); err != nil {
 		t.Error(err)
 	}
 	want(4)
-	if _, err := l.Cancel(t.Context(), c, nil, "a/2"); err != nil {
+	if _, err := l.Cancel(t.Context(), c, "a/2"); err != nil {
 		t.Error(err)
 	}
 	want(9)

@@ -58,15 +58,15 @@ func (m Meter) keeps(l Limit) bool {
 }
 
 // Cancel gives back all that a start took, whatever the SettleMode: the provider was not called. A task that started
-// with a promised reservation keeps the reservation: pass what the task held, or nil. Otherwise Cancel is as Settle,
-// and shares its IDs: of a Settle and a Cancel of one start, the first counts.
-func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id string) (Outcome, error) {
+// with promised tokens, by the Held of its charge, has them promised again; clear Held if it gives up. Otherwise Cancel
+// is as Settle, and shares its IDs: of a Settle and a Cancel of one start, the first counts.
+func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
 	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
 	rules := limit.Rules()
-	r := bucket.Request{Tokens: rules.WithoutSlots(rules.Vector(c.Tokens)), Reserved: held != nil && held.Promised}
+	r := bucket.Request{Tokens: rules.WithoutSlots(rules.Vector(c.Tokens)), Reserved: c.Held == StateReserved}
 	return l.correct(ctx, rules, c, r, nil, id)
 }
 
@@ -74,7 +74,7 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, held *Reservation, id st
 func (l *Limiter) correct(
 	ctx context.Context, rules bucket.Limit, c Charge, r bucket.Request, faults error, id string,
 ) (Outcome, error) {
-	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease.ID, c.HoldEnd
+	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease, c.HoldEnd
 	first := time.Now()
 	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
 		if !slices.ContainsFunc(r.Tokens, func(n float64) bool { return n != 0 }) {
@@ -82,7 +82,7 @@ func (l *Limiter) correct(
 				return Outcome{}, faults
 			}
 		}
-		outcome, err := l.askOne(ctx, rules, c.Key, r)
+		outcome, err := l.askOne(ctx, rules, c, r)
 		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return outcome, errors.Join(faults, err)
 		}

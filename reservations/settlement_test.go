@@ -245,16 +245,15 @@ func TestCancelKeepsTheReservation(t *testing.T) {
 		if err != nil || outcomes[0].State != reserved {
 			t.Fatalf("%+v, %v", outcomes, err)
 		}
-		held := outcomes[0].Reservation()
-		if o, err := l.Start(ctx, c, &held); err != nil || !o.Started() {
+		o, err := l.Start(ctx, outcomes[0].Charge)
+		if err != nil || !o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		want := []float64{10, 10}
-		with := (*reservations.Reservation)(nil)
-		if keeps {
-			want, with = []float64{10, 5}, &held
+		want := []float64{10, 5}
+		if !keeps {
+			want, o.Charge.Held = []float64{10, 10}, ""
 		}
-		if _, err := l.Cancel(ctx, c, with, "task/1"); err != nil {
+		if _, err := l.Cancel(ctx, o.Charge, "task/1"); err != nil {
 			t.Fatal(err)
 		}
 		near(t, balances(l.bucket("steady", "")), want...)
@@ -273,11 +272,11 @@ func TestCancelGivesAllBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, balances(l.bucket("steady", "")), 5, 5)
-	if _, err := l.Cancel(t.Context(), chargeOf("steady", 5), nil, "a"); err != nil {
+	if _, err := l.Cancel(t.Context(), chargeOf("steady", 5), "a"); err != nil {
 		t.Fatal(err)
 	}
 	near(t, balances(l.bucket("steady", "")), 10, 10)
-	if _, err := l.Cancel(t.Context(), chargeOf("unknown", 5), nil, "a"); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Cancel(t.Context(), chargeOf("unknown", 5), "a"); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Errorf("%v", err)
 	}
 }

@@ -28,12 +28,12 @@ func TestShardsHoldTheirPart(t *testing.T) {
 	ctx := t.Context()
 	starts := map[int]int{}
 	for range 200 {
-		o, err := l.Start(ctx, chargeOf("hot", 1), nil)
-		if err != nil || o.Shard < 1 || o.Shard > 4 {
+		o, err := l.Start(ctx, chargeOf("hot", 1))
+		if err != nil || o.Charge.Shard < 1 || o.Charge.Shard > 4 {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		if o.Started() && o.Hold == 0 {
-			starts[o.Shard]++
+			starts[o.Charge.Shard]++
 		}
 	}
 	if diff := cmp.Diff(map[int]int{1: 5, 2: 5, 3: 5, 4: 5}, starts); diff != "" {
@@ -54,18 +54,19 @@ func TestShardIsChosenByAnswersToNewTasks(t *testing.T) {
 	ctx, first := t.Context(), chargeOf("hot", 30)
 	first.Shard = 1
 	for range 2 { // the second waits half a minute
-		if _, err := l.Start(ctx, first, nil); err != nil {
+		if _, err := l.Start(ctx, first); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := l.Sync(ctx, first, reservations.Observation{Remaining: reservations.Tokens{"tokens": 60}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Release(ctx, first, reservations.Reservation{Shard: 1, Promised: true}); err != nil {
+	first.Held = reserved
+	if _, err := l.Release(ctx, first); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if o, err := l.Start(ctx, chargeOf("hot", 1), nil); err != nil || o.Shard != 2 {
+		if o, err := l.Start(ctx, chargeOf("hot", 1)); err != nil || o.Charge.Shard != 2 {
 			t.Fatalf("%+v, %v: want the shard with room", o, err)
 		}
 	}
@@ -86,30 +87,31 @@ func TestShardStaysWithTheTask(t *testing.T) {
 	waits := reservations.Outcome{State: started}
 	for waits.Started() { // each shard starts one of them
 		var err error
-		if waits, err = l.Start(ctx, c, nil); err != nil {
+		if waits, err = l.Start(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	held := waits.Reservation()
-	if held.Shard != waits.Shard || !held.Promised {
+	held := waits.Charge
+	if held.Shard == 0 || held.Held != reserved {
 		t.Fatalf("%+v", held)
 	}
 	l.now = l.now.Add(waits.Wait())
-	back, err := l.Start(ctx, c, &held)
-	if err != nil || !back.Started() || back.Shard != waits.Shard {
-		t.Fatalf("%+v, %v: want shard %d", back, err, waits.Shard)
+	back, err := l.Start(ctx, held)
+	if err != nil || !back.Started() || back.Charge.Shard != held.Shard {
+		t.Fatalf("%+v, %v: want shard %d", back, err, held.Shard)
 	}
 	if _, err = l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, ""); !errors.Is(err, reservations.ErrInvalidCharge) {
 		t.Errorf("%v: a charge without its shard can't be settled", err)
 	}
-	c.Shard = back.Shard
-	done, err := l.Settle(ctx, c, reservations.Tokens{"tokens": 1}, "")
-	if err != nil || done.Shard != back.Shard || done.Bucket.Version <= back.Bucket.Version {
+	done, err := l.Settle(ctx, back.Charge, reservations.Tokens{"tokens": 1}, "")
+	if err != nil || done.Charge.Shard != held.Shard || done.Bucket.Version <= back.Bucket.Version {
 		t.Errorf("%+v, %v", done, err)
 	}
 	for _, shard := range []int{9, 0} {
-		o, err := l.Start(ctx, chargeOf("hot", 1), &reservations.Reservation{Shard: shard})
-		if err != nil || o.Shard < 1 || o.Shard > 4 {
+		c := chargeOf("hot", 1)
+		c.Shard, c.Held = shard, waiting
+		o, err := l.Start(ctx, c)
+		if err != nil || o.Charge.Shard < 1 || o.Charge.Shard > 4 {
 			t.Errorf("%+v, %v: a reservation of another number of shards means nothing", o, err)
 		}
 	}
@@ -121,17 +123,18 @@ func TestShardsAreAllAsked(t *testing.T) {
 	ctx := t.Context()
 	third := reservations.Charge{Limit: "hot", Key: "k", Shard: 3}
 	blocked, err := l.Block(ctx, third, time.Minute)
-	if err != nil || len(blocked) != 4 || blocked[0].Shard != 3 {
+	if err != nil || len(blocked) != 4 || blocked[0].Charge.Shard != 3 {
 		t.Fatalf("%+v, %v", blocked, err)
 	}
 	for range 20 {
 		c := chargeOf("hot", 1)
 		c.Key = "k"
-		if o, err := l.Start(ctx, c, nil); err != nil || o.Wait() < time.Minute {
-			t.Fatalf("%+v, %v: blocked", o, err)
+		if o, fault := l.Start(ctx, c); fault != nil || o.Wait() < time.Minute {
+			t.Fatalf("%+v, %v: blocked", o, fault)
 		}
 	}
-	if all, err := l.Refresh(ctx, third); err != nil || len(all) != 4 || all[0].Shard != 3 || all[3].Shard != 2 {
+	all, err := l.Refresh(ctx, third)
+	if err != nil || len(all) != 4 || all[0].Charge.Shard != 3 || all[3].Charge.Shard != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if all, err := l.Unblock(ctx, "hot", "k"); err != nil || len(all) != 4 ||
@@ -172,8 +175,8 @@ func TestReserveIsSpreadOverShards(t *testing.T) {
 	}
 	count, changes := map[int]int{}, 0
 	for i, o := range outcomes {
-		count[o.Shard]++
-		if i > 0 && o.Shard != outcomes[i-1].Shard {
+		count[o.Charge.Shard]++
+		if i > 0 && o.Charge.Shard != outcomes[i-1].Charge.Shard {
 			changes++
 		}
 	}
@@ -181,7 +184,7 @@ func TestReserveIsSpreadOverShards(t *testing.T) {
 	if changes != 3 || len(count) != 4 || most != 3 || least != 2 {
 		t.Errorf("%v with %d changes", count, changes)
 	}
-	if o, err := l.Reserve(t.Context(), charges[0]); err != nil || o[0].Shard == 0 {
+	if o, err := l.Reserve(t.Context(), charges[0]); err != nil || o[0].Charge.Shard == 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	l.store.faults = []fault{"", down}
@@ -215,7 +218,7 @@ func TestShardsThatCannotBe(t *testing.T) {
 		})
 	}
 	l := setupLimiter(t, split())
-	_, err := l.Start(t.Context(), chargeOf("hot", 6), nil)
+	_, err := l.Start(t.Context(), chargeOf("hot", 6))
 	if !errors.Is(err, reservations.ErrChargeTooLarge) ||
 		!strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
 		t.Errorf("error is %v", err)
@@ -234,13 +237,9 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	starts := 0.
-	type task struct {
-		due  time.Time
-		held *reservations.Reservation
-	}
-	var waits []task
-	ask := func(held *reservations.Reservation) {
-		o, err := l.Start(context.Background(), chargeOf("hot", 1), held)
+	var waits []reservations.Outcome
+	ask := func(c reservations.Charge) {
+		o, err := l.Start(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,21 +247,20 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 			starts++
 			return
 		}
-		r := o.Reservation()
-		waits = append(waits, task{o.RetryAt, &r})
+		waits = append(waits, o)
 	}
 	const seconds = 30
 	for range seconds * 10 {
 		for range 4 {
-			ask(nil)
+			ask(chargeOf("hot", 1))
 		}
 		all := waits
 		waits = nil
 		for _, w := range all {
-			if w.due.After(l.now) {
+			if w.RetryAt.After(l.now) {
 				waits = append(waits, w)
 			} else {
-				ask(w.held)
+				ask(w.Charge)
 			}
 		}
 		l.now = l.now.Add(time.Duration(90+rand.IntN(20)) * time.Millisecond)

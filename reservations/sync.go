@@ -48,7 +48,7 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 	}
 	outcomes, err := askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
 		r := bucket.Request{Op: bucket.OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up}
-		return l.askOne(ctx, limit.Rules(), c.Key, r)
+		return l.askOne(ctx, limit.Rules(), c, r)
 	})
 	return outcomes[0], errors.Join(faults, err)
 }

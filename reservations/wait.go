@@ -73,8 +73,9 @@ func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) 
 		g.claims[i].Charge.Shard = c.Shard
 	}
 	stopped, err := admit(g.claims, func(c *Claim) (err error) {
-		c.Outcome, err = l.allow(ctx, c.Charge, false)
-		c.Charge.Shard, c.Charge.Lease, c.Decided = c.Outcome.Shard, c.Outcome.Lease, time.Now()
+		if c.Outcome, err = l.allow(ctx, c.Charge, false); err == nil {
+			c.Charge, c.Decided = c.Outcome.Charge, time.Now()
+		}
 		return err
 	})
 	if stopped != nil {
@@ -111,7 +112,7 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 // again forgets the answers of buckets, so that they are asked again.
 func (g *Grant) again() {
 	for _, c := range g.claims {
-		c.Outcome, c.Charge.Lease = Outcome{}, Lease{} // the lease has ended, maybe later than the next one begins
+		c.Outcome, c.Charge.Lease = Outcome{}, 0 // the lease has ended, maybe later than the next one begins
 	}
 }
 
@@ -120,7 +121,7 @@ func (g *Grant) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
 	defer cancel()
 	_ = g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
-		o, err := g.limiter.Cancel(ctx, c.Charge, c.Held, c.settlementID(g.id))
+		o, err := g.limiter.Cancel(ctx, c.Charge, c.settlementID(g.id))
 		c.Outcome = o
 		return o, err
 	})

@@ -10,8 +10,9 @@ import (
 
 // Waitlist is where callers of Wait and Do wait in line with the tasks of a fleet: a *scheduler.Scheduler.
 type Waitlist interface {
-	// Enter is called for a new caller. It sets the Shard, Held and Behind of the claims, which are the caller's from
-	// then on, and never fails: where the waitlist can't be read, the caller is new and has others before it nowhere.
+	// Enter is called for a new caller. It sets Behind of the claims, which are the caller's from then on, and the Shard
+	// and Held of their charges, and never fails: where the waitlist can't be read, the caller is new and has others
+	// before it nowhere.
 	Enter(ctx context.Context, claims []*Claim) Place
 	// Changed passes on the answer of a bucket to a settlement, a cancellation or a block. It never blocks.
 	Changed(bucket string, o Outcome)
@@ -86,9 +87,8 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 		until = stopped.Decided.Add(wait + rand.N(jitter)) //nolint:gosec // as above
 	}
 	a.refused++
-	if cause == nil && stopped.Held == nil {
-		held := stopped.Outcome.Reservation()
-		stopped.Held = &held
+	if cause == nil {
+		stopped.Charge.Held = stopped.Outcome.Charge.Held
 	}
 	if pause.For(ctx, time.Until(until)) != nil {
 		return context.Cause(ctx)
@@ -100,8 +100,6 @@ func (*alone) Begun() {}
 
 func (a *alone) Leave(ctx context.Context) {
 	for _, c := range a.claims {
-		if c.Held != nil {
-			_, _ = a.limiter.Release(ctx, c.Charge, *c.Held) // heals by refill
-		}
+		_, _ = a.limiter.Release(ctx, c.Charge) // heals by refill
 	}
 }

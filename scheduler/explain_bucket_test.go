@@ -62,7 +62,7 @@ func TestExplainCallsInFlight(t *testing.T) {
 	task := scheduler.Task{Queue: "default"}
 	charge := reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}
 	for range 3 {
-		o, err := l.Start(t.Context(), charge, nil)
+		o, err := l.Start(t.Context(), charge)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,14 +45,14 @@ type explained struct {
 // askInVain lets a task ask an empty bucket, and sends it back.
 func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 	first := reservations.Charge{Limit: c.Limit, Tokens: reservations.Tokens{"requests": 100}}
-	if _, err := w.limiter.Start(ctx, first, nil); err != nil {
+	if _, err := w.limiter.Start(ctx, first); err != nil {
 		return err
 	}
 	turn, err := w.Engine().Arrive(ctx, waitlist.Task(t), []reservations.Charge{c})
 	if err != nil {
 		return err
 	}
-	o, err := w.limiter.Start(ctx, c, nil)
+	o, err := w.limiter.Start(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	deliveries := 0
 	for name, s := range all {
 		if name == "reserved" {
-			if _, err := w.limiter.Start(t.Context(), charge(name), nil); err != nil {
+			if _, err := w.limiter.Start(t.Context(), charge(name)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -174,7 +174,9 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 			d.outcome = outcomes[0]
 		}
 	} else {
-		d.outcome, err = m.limiter.Start(ctx, c, turn.Reservation(c))
+		promoted := c
+		promoted.Held = turn.Held(c)
+		d.outcome, err = m.limiter.Start(ctx, promoted)
 	}
 	if err != nil {
 		return m.scheduler.Engine().WaitStore(ctx, waitlist.Task(name), turn, c, err)

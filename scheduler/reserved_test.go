@@ -84,7 +84,7 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 		t.Errorf("%v tokens are promised ahead", ahead)
 	}
 	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
-	if err != nil || turn.Status != engine.StatusWaiting || !turn.Reservation(requests(1)).Promised {
+	if err != nil || turn.Status != engine.StatusWaiting || turn.Held(requests(1)) != reservations.StateReserved {
 		t.Errorf("the first task: %+v, %v", turn, err)
 	}
 }

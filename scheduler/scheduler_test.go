@@ -30,7 +30,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 // ask starts a new task.
 func ask(t *testing.T, l *reservations.Limiter, c reservations.Charge) reservations.Outcome {
 	t.Helper()
-	o, err := l.Start(t.Context(), c, nil)
+	o, err := l.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

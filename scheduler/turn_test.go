@@ -129,7 +129,7 @@ func TestTurn(t *testing.T) {
 		t.Helper()
 		w := newWaits(t, client)
 		if turn := w.arrive("a"); turn.Status != engine.StatusNew || turn.Behind(requests(1)) ||
-			turn.Reservation(requests(1)) != nil {
+			turn.Held(requests(1)) != "" {
 			t.Fatalf("new: %+v", turn)
 		}
 		if o := ask(t, w.limiter, requests(1)); !o.Started() {
@@ -141,17 +141,20 @@ func TestTurn(t *testing.T) {
 		}
 		turn := w.arrive("b")
 		if turn.Status != engine.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
-			!turn.Reservation(requests(1)).Promised {
+			turn.Held(requests(1)) != reservations.StateReserved {
 			t.Errorf("waiting: %+v", turn)
 		}
 		if in := w.deferred(w.Engine().Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
 			t.Errorf("it goes back for %v", in)
 		}
 		w.promote("a")
-		if turn = w.arrive("a"); turn.Status != engine.StatusPromoted || !turn.Reservation(requests(1)).Promised {
+		if turn = w.arrive("a"); turn.Status != engine.StatusPromoted ||
+			turn.Held(requests(1)) != reservations.StateReserved {
 			t.Errorf("promoted: %+v", turn)
 		}
-		o, err := w.limiter.Start(t.Context(), requests(1), turn.Reservation(requests(1)))
+		promoted := requests(1)
+		promoted.Held = turn.Held(promoted)
+		o, err := w.limiter.Start(t.Context(), promoted)
 		if err != nil || o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}

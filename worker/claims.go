@@ -25,7 +25,7 @@ func (cs claims) started() (started claims) {
 // leased are the claims that have slots of calls in flight.
 func (cs claims) leased() (leased claims) {
 	for _, c := range cs {
-		if c.Charge.Lease.ID != 0 {
+		if c.Charge.Lease != 0 {
 			leased = append(leased, c)
 		}
 	}

@@ -42,7 +42,7 @@ func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tok
 		return nil
 	}
 	g.correct(ctx, d, changed, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
-		c.Charge.Lease = reservations.Lease{} // goes on
+		c.Charge.Lease = 0 // goes on
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c)+"/expected")
 	})
 	return lowered.charges()

@@ -23,7 +23,7 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 	worker.Handle(w, never)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
 	b.start(w)
-	if _, err := b.limiter.Start(t.Context(), call{Cost: 10}.Charges()[0], nil); err != nil {
+	if _, err := b.limiter.Start(t.Context(), call{Cost: 10}.Charges()[0]); err != nil {
 		t.Fatal(err)
 	}
 	reserved := func() float64 {

@@ -127,7 +127,7 @@ func (g *guard) price(d *delivery) error {
 		return tasks.Permanent(err)
 	}
 	for _, c := range charges {
-		c.Shard = 0 // the waitlists say
+		c.Shard, c.Held = 0, "" // the waitlists say
 		d.claims = append(d.claims, &reservations.Claim{Charge: c})
 	}
 	for _, c := range charges {
@@ -221,7 +221,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 // ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
 func (g *guard) ask(ctx, early context.Context, c *reservations.Claim, ask func(context.Context) error) error {
 	bucket := c.Charge.Bucket()
-	if c.Held == nil {
+	if c.Charge.Held == "" {
 		if err := g.engine.Faulty(bucket); err != nil {
 			return err
 		}

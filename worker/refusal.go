@@ -121,9 +121,8 @@ func (g *guard) blocked(
 	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError, all []reservations.Outcome, err error,
 ) (own reservations.Outcome) {
 	for i, o := range all {
-		if c := d.charge(); !o.At.IsZero() {
-			c.Shard = o.Shard
-			g.engine.Changed(c.Bucket(), o)
+		if !o.At.IsZero() {
+			g.engine.Changed(o.Charge.Bucket(), o)
 		}
 		if i == 0 {
 			own = o

@@ -21,7 +21,8 @@ func (g *guard) settle(ctx context.Context, d *delivery, err error) {
 	shares := g.limiter.Shares(ctx, charged.charges(), used)
 	g.correct(ctx, d, charged, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
 		if notCalled(err) {
-			return g.limiter.Cancel(ctx, c.Charge, nil, d.startID(c))
+			c.Charge.Held = "" // the task gives up
+			return g.limiter.Cancel(ctx, c.Charge, d.startID(c))
 		}
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c))
 	})
@@ -35,7 +36,7 @@ func (g *guard) giveBack(ctx context.Context, d *delivery) {
 		none[c.Charge.Bucket()] = reservations.Unused(c.Charge)
 	}
 	g.correct(ctx, d, started, none, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
-		return g.limiter.Cancel(ctx, c.Charge, c.Held, d.startID(c))
+		return g.limiter.Cancel(ctx, c.Charge, d.startID(c))
 	})
 }
 

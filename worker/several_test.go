@@ -164,7 +164,7 @@ func TestSuccessorHasAllPlaces(t *testing.T) {
 	b.left("tenant", "a", 90)
 	charged := []reservations.Charge{{Limit: "tenant", Key: "a"}, {Limit: "api"}}
 	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: "b~1"}, charged)
-	if err != nil || turn.Bucket != "api" || turn.Reservation(charged[1]) == nil || turn.Reservation(charged[0]) != nil {
+	if err != nil || turn.Bucket != "api" || turn.Held(charged[1]) == "" || turn.Held(charged[0]) != "" {
 		t.Errorf("the copy waits as %+v, %v", turn, err)
 	}
 	copied := b.info("b~1", asynq.TaskStateScheduled)

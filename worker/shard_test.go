@@ -38,12 +38,12 @@ func TestShardedLimit(t *testing.T) {
 	for range n {
 		s := receive(t, b.starts)
 		shards[s.Charges[0].Shard]++
-		if s.Outcome.Shard != s.Charges[0].Shard {
+		if s.Outcome.Charge.Shard != s.Charges[0].Shard {
 			t.Errorf("charge %+v, outcome %+v", s.Charges, s.Outcome)
 		}
 	}
 	for range n {
-		if s := receive(t, b.settlements); s.Err != nil || s.Outcome.Shard != s.Charge.Shard {
+		if s := receive(t, b.settlements); s.Err != nil || s.Outcome.Charge.Shard != s.Charge.Shard {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -66,7 +66,7 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 	})
 	b.enqueue(call{Cost: 1})
 	block := receive(t, b.blocks)
-	if block.Err != nil || block.Outcome.Shard != block.Charge.Shard {
+	if block.Err != nil || block.Outcome.Charge.Shard != block.Charge.Shard {
 		t.Fatalf("%+v", block)
 	}
 	for shard := 1; shard <= 4; shard++ {

@@ -17,7 +17,7 @@ const sortWait = time.Second
 
 // sortBehind has the tasks behind a new one, which has to wait for long, join their waitlists without being delivered.
 func (g *guard) sortBehind(d *delivery, c *reservations.Claim) {
-	if c.Held != nil || c.Outcome.Wait() < sortWait && !c.Behind {
+	if c.Charge.Held != "" || c.Outcome.Wait() < sortWait && !c.Behind {
 		return
 	}
 	queue := d.queue

@@ -130,7 +130,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	}
 	charges := d.claims.charges()
 	for i := range charges {
-		charges[i].Shard = 0 // the waitlist decides
+		charges[i].Shard, charges[i].Held = 0, "" // the waitlist decides
 	}
 	text, err := json.Marshal(charges)
 	if err != nil {

@@ -85,7 +85,7 @@ func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*B
 	b.by = map[string]reserve{
 		Headway: func(ctx context.Context, key string) error {
 			charge := reservations.Charge{Limit: "hot", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": 100}}
-			_, err := limiter.Start(ctx, charge, nil)
+			_, err := limiter.Start(ctx, charge)
 			return err
 		},
 		OneByOne: func(ctx context.Context, key string) error {

@@ -40,7 +40,7 @@ func TestKeepsBuckets(t *testing.T) {
 	}
 	charge := reservations.Charge{Limit: "api", Tokens: reservations.Tokens{"requests": 10}}
 	for range 2 {
-		if _, err = limiter.Start(t.Context(), charge, nil); err != nil {
+		if _, err = limiter.Start(t.Context(), charge); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,7 +51,7 @@ func (p *place) arrive(ctx context.Context) (err error) {
 func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause error) error {
 	called, ended, err := p.s.callers.listen(ctx, p.number) // before a call can come
 	if err != nil {
-		if cause == nil && stopped.Held == nil {
+		if cause == nil && stopped.Charge.Held == "" {
 			p.release(ctx, stopped)
 		}
 		return err
@@ -109,7 +109,9 @@ func (p *place) join(
 func (p *place) release(ctx context.Context, stopped *reservations.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
 	defer cancel()
-	p.s.releaseOne(ctx, stopped.Charge, stopped.Outcome.Reservation())
+	c := stopped.Charge
+	c.Held = stopped.Outcome.State
+	p.s.releaseOne(ctx, c)
 }
 
 // Begun says that the caller has started.

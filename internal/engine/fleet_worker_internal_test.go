@@ -100,11 +100,11 @@ func (d *simDelivery) ask() {
 			c = d.turn.Charges[i]
 		}
 	}
-	held := d.turn.Reservation(c)
+	held := d.turn.Held(c)
 	r := bucket.Request{Op: bucket.OpStart, Urgent: c.Urgent}
 	switch {
-	case held != nil:
-		r.Promoted, r.Reserved = true, held.Promised
+	case held != "":
+		r.Promoted, r.Reserved = true, held == reservations.StateReserved
 	case d.behind(c):
 		r.Op = bucket.OpReserve
 	}
@@ -149,7 +149,7 @@ func (w *world) apply(c reservations.Charge, r bucket.Request) reservations.Outc
 	}
 	a := all[0]
 	return reservations.Outcome{
-		State: a.State, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, HoldEnd: a.HoldEnd(), Shard: c.Shard, Bucket: a.Bucket,
+		State: a.State, Charge: c, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket,
 	}
 }
 
@@ -227,9 +227,9 @@ func (d *simDelivery) giveBack() {
 	w := d.w
 	for i := range d.asked {
 		c := d.turn.Charges[i]
-		held := d.turn.Reservation(c)
+		held := d.turn.Held(c)
 		w.call(w.fleet.store, func() {
-			o := w.apply(c, bucket.Request{Op: bucket.OpSettle, Reserved: held != nil && held.Promised})
+			o := w.apply(c, bucket.Request{Op: bucket.OpSettle, Reserved: held == reservations.StateReserved})
 			d.p.answer(c.Bucket(), o.Bucket, true)
 		})
 	}

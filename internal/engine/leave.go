@@ -39,12 +39,10 @@ func (s *Engine) LeaveAll(ctx context.Context, gone []waitlist.Task, charges [][
 			i := slices.IndexFunc(own, func(c reservations.Charge) bool {
 				return c.Limit == at.Limit && c.Key == at.Key
 			})
-			if i >= 0 && s.limiter != nil {
+			if i >= 0 && s.limiter != nil && h.Reserved {
 				c := own[i]
-				c.Shard = at.Shard
-				releasing.Go(func() {
-					s.releaseOne(ctx, c, reservations.Reservation{Shard: at.Shard, Promised: h.Reserved})
-				})
+				c.Shard, c.Held = at.Shard, reservations.StateReserved
+				releasing.Go(func() { s.releaseOne(ctx, c) })
 			}
 		}
 	}

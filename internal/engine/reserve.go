@@ -99,7 +99,7 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 	ahead := map[string]reservations.Tokens{} // of the next parcel, by bucket
 	for i, p := range parcels {
 		o := outcomes[i]
-		charges[i].Shard = o.Shard
+		charges[i].Shard = o.Charge.Shard
 		bucket := charges[i].Bucket()
 		if ahead[bucket] == nil {
 			ahead[bucket] = s.waiting(ctx, bucket)
@@ -160,14 +160,14 @@ func (s *Engine) ReleaseAll(ctx context.Context, parcels []*Parcel) {
 		}
 		held := *p.Held
 		p.Held = nil
-		releasing.Go(func() { s.releaseOne(ctx, held.Charge, held.Outcome.Reservation()) })
+		releasing.Go(func() { s.releaseOne(ctx, held.Outcome.Charge) })
 	}
 	releasing.Wait()
 }
 
 // releaseOne gives back what a task holds that will not start.
-func (s *Engine) releaseOne(ctx context.Context, c reservations.Charge, r reservations.Reservation) {
-	o, err := s.limiter.Release(ctx, c, r)
+func (s *Engine) releaseOne(ctx context.Context, c reservations.Charge) {
+	o, err := s.limiter.Release(ctx, c)
 	if err != nil {
 		level := slog.LevelDebug
 		if s.unfreed.Due(time.Now()) {

@@ -32,8 +32,8 @@ type Turn struct {
 	// Charges are the charges of the task, each with its shard if its limit has Shards.
 	Charges []reservations.Charge
 
-	held   map[string]reservations.Reservation // by bucket
-	behind map[string]int                      // how many tasks wait, by bucket
+	held   map[string]reservations.State // by bucket
+	behind map[string]int                // how many tasks wait, by bucket
 	info   WaitInfo
 	at     time.Time // of the delivery, by Redis's clock
 }
@@ -67,19 +67,13 @@ const (
 	WhyProvider = "provider"
 )
 
-// Reservation is what the task holds in the bucket of the charge; nil where it is new there.
-func (t *Turn) Reservation(c reservations.Charge) *reservations.Reservation {
-	r, ok := t.held[c.Bucket()]
-	if !ok {
-		return nil
-	}
-	return &r
-}
+// Held is what the task holds in the bucket of the charge; empty where it is new there.
+func (t *Turn) Held(c reservations.Charge) reservations.State { return t.held[c.Bucket()] }
 
 // Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start
 // before them.
 func (t *Turn) Behind(c reservations.Charge) bool {
-	return t.behind[c.Bucket()] > 0 && t.Reservation(c) == nil
+	return t.behind[c.Bucket()] > 0 && t.Held(c) == ""
 }
 
 // Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
@@ -87,7 +81,7 @@ func (t *Turn) Behind(c reservations.Charge) bool {
 func (s *Engine) Claim(ctx context.Context, turn Turn, claims []*reservations.Claim) {
 	for i, c := range claims {
 		c.Charge = turn.Charges[i]
-		c.Held, c.Behind = turn.Reservation(c.Charge), turn.Behind(c.Charge)
+		c.Charge.Held, c.Behind = turn.Held(c.Charge), turn.Behind(c.Charge)
 		if c.Behind && c.Charge.Urgent {
 			limit, err := s.limiter.LimitFor(ctx, c.Charge)
 			c.Behind = err != nil || !limit.Rules().HasHeadroom()
@@ -137,13 +131,16 @@ func (t *Turn) fill(a waitlist.Arrived) {
 		t.Status = StatusPromoted
 	case waitlist.StateNew:
 	}
-	t.held, t.behind = map[string]reservations.Reservation{}, map[string]int{}
+	t.held, t.behind = map[string]reservations.State{}, map[string]int{}
 	for i, n := range a.Waiting {
 		t.behind[t.Charges[i].Bucket()] = n
 	}
 	for _, h := range a.Held {
 		at := reservations.ParseBucket(h.Bucket)
-		t.held[h.Bucket] = reservations.Reservation{Shard: at.Shard, Promised: h.Reserved}
+		t.held[h.Bucket] = reservations.StateWaiting
+		if h.Reserved {
+			t.held[h.Bucket] = reservations.StateReserved
+		}
 		for i, c := range t.Charges {
 			if c.Limit == at.Limit && c.Key == at.Key {
 				t.Charges[i].Shard = at.Shard

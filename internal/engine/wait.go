@@ -90,9 +90,7 @@ func (s *Engine) after(
 func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge) waitlist.Entry {
 	e := waitlist.Entry{
 		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent, Arrived: turn.at,
-	}
-	if r := turn.Reservation(c); r != nil {
-		e.Reserved = r.Promised
+		Reserved: turn.Held(c) == reservations.StateReserved,
 	}
 	if e.Flow == "" && len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
 		e.Flow = turn.Charges[0].Bucket()

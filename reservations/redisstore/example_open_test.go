@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}
-	outcome, err := limiter.Start(ctx, charge, nil)
+	outcome, err := limiter.Start(ctx, charge)
 	if err != nil {
 		slog.Error("start a task", slog.Any("error", err))
 		return

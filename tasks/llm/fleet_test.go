@@ -158,9 +158,8 @@ func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold time.Duration, ok bool) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	var held *reservations.Reservation
 	for {
-		o, err := f.limiter.Start(ctx, charge, held)
+		o, err := f.limiter.Start(ctx, charge)
 		if err != nil {
 			f.t.Error(err)
 			return 0, false
@@ -168,10 +167,7 @@ func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold tim
 		if o.Started() {
 			return o.Hold, true
 		}
-		if held == nil {
-			r := o.Reservation()
-			held = &r
-		}
+		charge = o.Charge
 		<-time.After(min(lookEvery, o.Wait()))
 	}
 }

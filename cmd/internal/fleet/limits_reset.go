@@ -115,9 +115,7 @@ func (s *sight) announce(ctx context.Context, at reservations.Charge) error {
 		return err
 	}
 	for _, o := range outcomes {
-		of := at
-		of.Shard = o.Shard
-		s.scheduler.Changed(of.Bucket(), o)
+		s.scheduler.Changed(o.Charge.Bucket(), o)
 	}
 	return s.scheduler.Stop(ctx)
 }

@@ -42,11 +42,13 @@ func TestLimitsReset(t *testing.T) {
 	env, file := waitingWorld(t)
 	fleet := openWorld(t, env, file)
 	b := &limitsBundle{t: t, file: file, env: env}
-	acme := reservations.Charge{Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}}
-	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || !o.Started() {
+	acme := reservations.Charge{
+		Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}, Held: reservations.StateWaiting,
+	}
+	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || !o.Started() {
 		t.Fatal(o, err)
 	}
-	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || o.Started() {
+	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || o.Started() {
 		t.Fatal("an empty bucket lets a task start:", o, err)
 	} else {
 		fleet.scheduler.Changed("api:acme", o)
@@ -62,7 +64,7 @@ func TestLimitsReset(t *testing.T) {
 	if in := fleet.expectedIn(t, "api:acme", 2); in > time.Minute || in < 55*time.Second {
 		t.Errorf("the second task of a minute is expected %v after the bucket was filled", in)
 	}
-	if o, err := fleet.limiter.Start(t.Context(), acme, &reservations.Reservation{}); err != nil || !o.Started() {
+	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || !o.Started() {
 		t.Error("a full bucket does not let a task start:", o, err)
 	}
 	if in := fleet.expectedIn(t, "api", 3); in > other || in < other-30*time.Second {

@@ -72,7 +72,7 @@ func testConcurrentLimiter(d driver) {
 		for range 8 {
 			o, err := limiter.Start(d.t.Context(), reservations.Charge{
 				Limit: limit.Name, Tokens: reservations.Tokens{"m": 1},
-			}, nil)
+			})
 			if err != nil {
 				d.t.Error(err)
 				return
