@@ -38,12 +38,14 @@ func IsPermanent(err error) bool {
 		errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
 }
 
-// ChargeError says which charge did not start, and why. Either the charge can never be served, then Err is the sentinel
-// it matches and Problem says more; or its bucket had a Wait wait until it ended, then Err is why it ended.
+// ChargeError says of which charge, and of which of its meters, an error is. A charge can never be served: Err is the
+// sentinel that it matches, and Problem says more. A Wait ended: the charge is the one whose bucket had the caller
+// wait, and Err says why it ended. An override can't be in force: the charge has its limit and key alone, and Err says
+// why.
 type ChargeError struct {
 	Charge  Charge
 	Meter   string // empty where the error is not about one meter
-	Problem string
+	Problem string // empty where Err says all
 	Err     error
 }
 

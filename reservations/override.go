@@ -41,27 +41,10 @@ func (o Override) String() string {
 	return fmt.Sprintf("%s of key %s", name, o.Key)
 }
 
-// OverrideError says which override can't be in force, and which command deletes it. Err matches ErrUnknownLimit,
-// ErrUnknownMeter or ErrInvalidLimit.
-type OverrideError struct {
-	Override Override
-	Err      error
-}
-
-func (e *OverrideError) Error() string {
-	unset := "headway limits unset " + shell.Word(e.Override.Limit+"."+e.Override.Meter)
-	if e.Override.Key != "" {
-		unset += " --key " + shell.Word(e.Override.Key)
-	}
-	return fmt.Sprintf("override %v: %v; `%s` deletes it", e.Override, e.Err, unset)
-}
-
-// Unwrap returns the fault.
-func (e *OverrideError) Unwrap() error { return e.Err }
-
 // SetOverrides replaces all overrides by the list; of two for the same meter and key the later one counts. They take
-// effect with the next call. Faulty overrides are left out, and the error joins an *OverrideError for each; the others
-// count all the same. An override of an unknown limit comes into force when SetLimits adds that limit.
+// effect with the next call. Faulty overrides are left out: the error joins a *ChargeError for each, which says how to
+// delete it, and matches ErrUnknownLimit, ErrUnknownMeter or ErrInvalidLimit. The others count all the same. An
+// override of an unknown limit comes into force when SetLimits adds that limit.
 //
 // An override never refuses a task: what the limit serves as it is configured, it serves with the override. If the new
 // capacity is smaller, max_reserved grows by as much: a charge above the new capacity waits for a full bucket, starts
@@ -85,7 +68,7 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 	last := map[Override]Override{} // by limit, key and meter
 	for _, o := range given {
 		if err := s.check(o); err != nil {
-			faults = append(faults, &OverrideError{Override: o, Err: err})
+			faults = append(faults, o.fault(err))
 			continue
 		}
 		last[Override{Limit: o.Limit, Key: o.Key, Meter: o.Meter}] = o
@@ -103,6 +86,16 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 		}
 	}
 	return next, errors.Join(faults...)
+}
+
+// fault says that an override can't be in force, and which command deletes it.
+func (o Override) fault(err error) error {
+	unset := "headway limits unset " + shell.Word(o.Limit+"."+o.Meter)
+	if o.Key != "" {
+		unset += " --key " + shell.Word(o.Key)
+	}
+	err = fmt.Errorf("override %v: %w; `%s` deletes it", o, err, unset)
+	return &ChargeError{Charge: Charge{Limit: o.Limit, Key: o.Key}, Meter: o.Meter, Err: err}
 }
 
 // check says why an override can't be in force.

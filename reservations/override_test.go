@@ -116,8 +116,9 @@ func TestOverridesThatCannotBe(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, openai(), steady())
 			err := l.SetOverrides([]reservations.Override{c.override, perMinute("steady", "tokens", 60)})
-			fault := (*reservations.OverrideError)(nil)
-			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Override != c.override ||
+			fault := (*reservations.ChargeError)(nil)
+			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Charge.Limit != c.override.Limit ||
+				fault.Charge.Key != c.override.Key || fault.Meter != c.override.Meter ||
 				!strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "`headway limits unset ") {
 				t.Errorf("error is %v", err)
 			}

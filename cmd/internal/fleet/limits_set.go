@@ -84,8 +84,8 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err != nil {
 		return err
 	}
-	if fault := (*reservations.OverrideError)(nil); errors.As(checker.SetOverrides([]reservations.Override{set}), &fault) {
-		return &cli.UsageError{Err: fault.Err}
+	if fault := (*reservations.ChargeError)(nil); errors.As(checker.SetOverrides([]reservations.Override{set}), &fault) {
+		return &cli.UsageError{Err: errors.Unwrap(fault.Err)} // without how to delete what is not set
 	}
 	now, err := openStored(ctx, env, s.file)
 	if err != nil {

@@ -37,8 +37,8 @@ func OverrideID(limit, key, meter string) string {
 // EncodeOverride refuses a period that is not whole milliseconds: the error matches reservations.ErrInvalidLimit.
 func EncodeOverride(set reservations.Override) (Override, error) {
 	if set.Meter != reservations.MeterInFlight && set.Period < time.Millisecond || set.Period%time.Millisecond != 0 {
-		return Override{}, &reservations.OverrideError{Override: set, Err: fmt.Errorf(
-			"%w: %s.period: %v must be whole milliseconds", reservations.ErrInvalidLimit, set.Meter, set.Period)}
+		return Override{}, fmt.Errorf("override %v: %w: %s.period: %v must be whole milliseconds", set,
+			reservations.ErrInvalidLimit, set.Meter, set.Period)
 	}
 	return Override{
 		ID: OverrideID(set.Limit, set.Key, set.Meter), Limit: set.Limit, Key: set.Key, Meter: set.Meter,
