@@ -85,8 +85,8 @@ func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
 }
 
 // LimitFor is the limit of the charge with overrides: a configured one, one given by the caller, or one of
-// Config.Resolve. Where the charge names a shard, it is that shard's part. Errors: ErrUnknownLimit, ErrInvalidCharge,
-// and ErrUnavailable where Resolve fails.
+// Config.Resolve. It is as the charge's bucket has it: with the part of the shard that the charge names, and with the
+// start of its windows. Errors: ErrUnknownLimit, ErrInvalidCharge, and ErrUnavailable where Resolve fails.
 func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
 	if c.Shard != 0 {
 		return l.bucket(ctx, c)
@@ -95,7 +95,8 @@ func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	return set.of(c)
+	limit, err := set.of(c)
+	return limit.forKey(c.Key), err
 }
 
 // resolved are the limits of Config.Resolve: each answer counts for ResolvedFor, and concurrent callers share a call.

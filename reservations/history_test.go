@@ -345,7 +345,7 @@ func (h *history) calm(ctx context.Context) {
 			for i := range j.charges {
 				c, _ := h.knows(j.charges[i])
 				asked := bucket.Request{Op: bucket.OpStart, Promoted: true, Dry: true}
-				limit, err := h.limiters[0].Limits().Bucket(c)
+				limit, err := h.limiters[0].LimitFor(ctx, c)
 				if err != nil {
 					continue
 				}
@@ -353,7 +353,7 @@ func (h *history) calm(ctx context.Context) {
 					asked.Tokens = append(asked.Tokens, c.Tokens[m.Name])
 				}
 				b, now, _ := h.Load(ctx, limit.Name, c.Key)
-				_, o := bucket.Step(b, limit, now, asked)
+				_, o := bucket.Step(b, limit.Rules(), now, asked)
 				longest = max(longest, o.RetryAt.Sub(h.clock)) // the bucket's clock may be ahead
 			}
 			if n > 3+2*len(j.charges) {

@@ -175,10 +175,11 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
 	c := charges[0]
 	c.Shard = shard
-	limit, err := set.Bucket(c)
+	whole, err := set.bucket(c)
 	if err != nil {
 		return nil, err
 	}
+	limit := whole.Rules()
 	requests := make([]bucket.Request, len(charges))
 	for i, c := range charges {
 		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent}

@@ -80,15 +80,9 @@ func (s *LimitSet) of(c Charge) (Limit, error) {
 	return s.For(c.Limit, c.Key)
 }
 
-// Bucket is the limit as the bucket that the charge names has it, with its shard's part. The error matches
+// bucket is the limit as the bucket that the charge names has it, with its shard's part. The error matches
 // ErrUnknownLimit, or ErrInvalidCharge where the key can't be stored, or where the limit has Shards and the charge
 // names none of them.
-func (s *LimitSet) Bucket(c Charge) (bucket.Limit, error) {
-	limit, err := s.bucket(c)
-	return limit.Rules(), err
-}
-
-// bucket is Bucket as the limit that has been configured or set.
 func (s *LimitSet) bucket(c Charge) (Limit, error) {
 	limit, err := s.of(c)
 	if err != nil {

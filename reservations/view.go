@@ -87,11 +87,11 @@ func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	if known.Shards <= 1 {
-		return l.look(ctx, known.forKey(key), key)
+		return l.look(ctx, known, key)
 	}
 	sum := View{Limit: limit, Key: key}
 	for i := 1; i <= known.Shards; i++ {
-		shard, err := l.look(ctx, known.forKey(key).shard(i), key)
+		shard, err := l.look(ctx, known.shard(i), key)
 		if err != nil {
 			return View{}, err
 		}

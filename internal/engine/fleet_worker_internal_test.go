@@ -127,23 +127,23 @@ func (d *simDelivery) ask() {
 
 // behind returns whether the task must wait for the bucket without asking for a start.
 func (d *simDelivery) behind(c reservations.Charge) bool {
-	limit, err := d.w.limiter.Limits().Bucket(c)
+	limit, err := d.w.limiter.LimitFor(context.Background(), c)
 	if err != nil {
 		panic(err)
 	}
-	return d.turn.Behind(c) && (!c.Urgent || !limit.HasHeadroom())
+	return d.turn.Behind(c) && (!c.Urgent || !limit.Rules().HasHeadroom())
 }
 
 // apply sends a request to the store.
 func (w *world) apply(c reservations.Charge, r bucket.Request) reservations.Outcome {
-	limit, err := w.limiter.Limits().Bucket(c)
+	limit, err := w.limiter.LimitFor(w.ctx(), c)
 	if err != nil {
 		panic(err)
 	}
 	if r.Tokens == nil && r.Op != bucket.OpBlock && r.Op != bucket.OpRefresh {
-		r.Tokens = limit.Vector(c.Tokens)
+		r.Tokens = limit.Rules().Vector(c.Tokens)
 	}
-	all, err := w.store.Apply(w.ctx(), limit, c.Key, []bucket.Request{r})
+	all, err := w.store.Apply(w.ctx(), limit.Rules(), c.Key, []bucket.Request{r})
 	if err != nil {
 		panic(err)
 	}
@@ -203,11 +203,11 @@ func (d *simDelivery) start() {
 // settle corrects the charge to the used tokens.
 func (d *simDelivery) settle(c reservations.Charge) {
 	w := d.w
-	limit, err := w.limiter.Limits().Bucket(c)
+	limit, err := w.limiter.LimitFor(w.ctx(), c)
 	if err != nil {
 		panic(err)
 	}
-	back, some := limit.Vector(c.Tokens), false
+	back, some := limit.Rules().Vector(c.Tokens), false
 	for k := range back {
 		back[k] *= 1 - w.used(d.task, len(back), k)
 		some = some || back[k] != 0

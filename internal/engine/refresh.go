@@ -28,8 +28,11 @@ func (s *Engine) refreshBuckets(ctx context.Context, limits *reservations.LimitS
 func (s *Engine) refreshBucket(ctx context.Context, limits *reservations.LimitSet, l waitlist.List) error {
 	var known bucket.Bucket
 	c := reservations.ParseBucket(l.Bucket)
-	limit, err := limits.Bucket(c)
-	if err != nil || l.Faulty || json.Unmarshal(l.State, &known) == nil && known.Follows(limit) {
+	if _, err := limits.For(c.Limit, c.Key); err != nil || l.Faulty {
+		return nil //nolint:nilerr // see above
+	}
+	limit, err := s.limiter.LimitFor(ctx, c)
+	if err != nil || limit.Shards > 1 || json.Unmarshal(l.State, &known) == nil && known.Follows(limit.Rules()) {
 		return nil //nolint:nilerr // see above
 	}
 	answers, err := s.limiter.Refresh(ctx, c)
