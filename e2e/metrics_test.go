@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,7 +203,9 @@ func (w *world) compare(t *testing.T) {
 	await(t, 2*time.Minute, "nothing changes", func() (bool, string) {
 		before = w.shown(t)
 		all, b = w.readSince(t), w.shown(t)
-		return b.Promoted == 0 && before.Waiting == b.Waiting, fmt.Sprintf("%d waiting, %d promoted", b.Waiting, b.Promoted)
+		full := slices.EqualFunc(before.Meters, b.Meters, func(x, y overview.Meter) bool { return x.Level == y.Level })
+		return b.Promoted == 0 && before.Waiting == b.Waiting && full,
+			fmt.Sprintf("%d waiting, %d promoted", b.Waiting, b.Promoted)
 	})
 	if b.Waiting == 0 {
 		t.Fatal("no task waits: there is nothing to compare")
