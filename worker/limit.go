@@ -136,8 +136,7 @@ func (g *guard) price(d *delivery) error {
 				Charge: c, Err: reservations.ErrUnknownLimit, Problem: "this worker has no limits",
 			})
 		}
-		c.Priority = "" // an unknown one counts as the lowest
-		if err := g.limiter.Validate(c); err != nil {
+		if err := g.engine.Servable(c); err != nil {
 			return tasks.Permanent(err)
 		}
 	}

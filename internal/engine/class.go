@@ -19,6 +19,13 @@ func Weight(l reservations.Limit, flow string) float64 {
 	return 1
 }
 
+// Servable is why the limits can't serve the charge of a queued task; nil if they can. It needs a limiter. A priority
+// that the limit does not have is no fault: see class.
+func (s *Engine) Servable(c reservations.Charge) error {
+	c.Priority = ""
+	return s.limiter.Validate(c)
+}
+
 // class is the class of the waitlist in which the task of the charge waits, and the weight of this class among the
 // others: the priority, or the class of urgent tasks in a limit with headroom. A priority that the limit does not have
 // is its lowest. The weight of urgent tasks leaves OrdinaryShare to all priorities together.

@@ -284,7 +284,7 @@ func (s *Engine) priced(t asynqdb.Pending, price Pricer) []reservations.Charge {
 		return nil
 	}
 	for _, c := range charges {
-		if c.Priority = ""; s.limiter.Validate(c) != nil { // an unknown priority counts as the lowest
+		if s.Servable(c) != nil {
 			return nil
 		}
 	}

@@ -162,16 +162,15 @@ func Kinds() []string {
 func groups() []group {
 	var all []group
 	for _, k := range []struct{ kind, name string }{
-		{MeterRequests, "Requests"}, {MeterTokens, "Tokens"}, {MeterInput, "Input-Tokens"}, {
-			MeterOutput,
-			"Output-Tokens",
-		},
+		{MeterRequests, "Requests"},
+		{MeterTokens, "Tokens"},
+		{MeterInput, "Input-Tokens"},
+		{MeterOutput, "Output-Tokens"},
 	} {
 		for _, p := range []struct{ period, suffix string }{{"", ""}, {minute, "-Minute"}, {day, "-Day"}} {
 			n := k.name + p.suffix
 			all = append(all, group{
-				kind: k.kind, period: p.period, limit: "X-Ratelimit-Limit-" + n, remaining: "X-Ratelimit-Remaining-" +
-					n,
+				kind: k.kind, period: p.period, limit: "X-Ratelimit-Limit-" + n, remaining: "X-Ratelimit-Remaining-" + n,
 				reset: []string{"X-Ratelimit-Reset-" + n, "X-Rate-Limit-Reset-" + n},
 			})
 		}
@@ -265,8 +264,8 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 // grainOf is about the unit of a duration's last digit.
 func grainOf(text string) time.Duration {
 	switch {
-	case strings.Contains(text, "ms"), strings.Contains(text, "µs"), strings.Contains(text,
-		"us"), strings.Contains(text, "ns"):
+	case strings.Contains(text, "ms"), strings.Contains(text, "µs"),
+		strings.Contains(text, "us"), strings.Contains(text, "ns"):
 		return time.Millisecond
 	case strings.Contains(text, "."):
 		return 10 * time.Millisecond

@@ -9,9 +9,12 @@ local before, answer, left = soonest(), {}, {}
 -- the time to wait would be further behind with each of them. Tasks keep their turns: a later task of the flow would
 -- pass earlier ones.
 local function giveBack(bucket, task)
+	if split(task) ~= callers then
+		return
+	end
 	local given, flow, inside = unpack(redis.call("HMGET", root .. "task:" .. task, "given", "flow", "in:" .. bucket))
 	local _, _, _, _, class = place(inside)
-	if given and class and number(given) > 0 then
+	if class and number(given) > 0 then
 		redis.call("ZADD", root .. "flows:" .. with(bucket, class), "XX", "INCR", exact(-number(given)), flow)
 	end
 end
