@@ -24,7 +24,7 @@ func TestAdaptiveFindsAHiddenLimit(t *testing.T) {
 	})
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks, 4*time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

@@ -15,9 +15,6 @@ import (
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// batchWithin is the longest duration of a batch.
-const batchWithin = 4 * time.Minute
-
 // spell is a time in which workers are up: from the first call after a start of the fleet to the last call before a
 // kill, or the end.
 type spell struct {
@@ -61,7 +58,7 @@ func (r *batchRun) ended(t *testing.T) int {
 // awaitEnded waits until at least n requests have ended.
 func (r *batchRun) awaitEnded(t *testing.T, n int) {
 	t.Helper()
-	await(t, batchWithin, fmt.Sprintf("%d requests have ended", n), func() (bool, string) {
+	await(t, fmt.Sprintf("%d requests have ended", n), func() (bool, string) {
 		return r.ended(t) >= n, describe(r.info(t))
 	})
 }
@@ -89,7 +86,7 @@ func (r *batchRun) killAll(t *testing.T) {
 func (r *batchRun) note(t *testing.T) {
 	t.Helper()
 	s := spell{started: r.up}
-	await(t, startWithin, "no call runs", func() (bool, string) {
+	await(t, "no call runs", func() (bool, string) {
 		s.until = r.report(t)
 		return s.until.InFlight == 0, fmt.Sprintf("%d run", s.until.InFlight)
 	})
@@ -194,7 +191,7 @@ func TestBatchKilledTwice(t *testing.T) {
 	r.awaitEnded(t, requests/2)
 	half := r.status(t)
 	last := r.enqueuers[len(r.enqueuers)-1]
-	if code := last.exit(t, batchWithin); code != exitFailed {
+	if code := last.exit(t, patience); code != exitFailed {
 		t.Errorf("the enqueuer ended with exit code %d, wanted %d: some requests failed", code, exitFailed)
 	}
 	r.note(t)

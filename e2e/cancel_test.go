@@ -23,7 +23,7 @@ func TestCancelled(t *testing.T) {
 	w.enqueue(t, smallChats(first+1, second), "--reserve")
 	between := w.enqueue(t, smallChats(first+second+1, 2*third), "--reserve")
 	w.enqueue(t, smallChats(first+second+2*third+1, third), "--reserve")
-	w.awaitCompleted(t, 150, time.Minute)
+	w.awaitCompleted(t, 150)
 	began := time.Now()
 	for _, id := range []string{cancelled, between} {
 		r := command(t, "headway", w.env(w.redis.URL()), "", "cancel", id, "--json", "--config", w.config)
@@ -33,7 +33,7 @@ func TestCancelled(t *testing.T) {
 		}
 		t.Logf("%d tasks taken back, %d run", got.Withdrawn, got.Running)
 	}
-	await(t, time.Minute, "all that are left", func() (bool, string) {
+	await(t, "all that are left", func() (bool, string) {
 		i := w.info(t)
 		return i.Pending+i.Active+i.Scheduled+i.Retry == 0, describe(i)
 	})

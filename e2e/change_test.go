@@ -171,7 +171,7 @@ func TestLimitChangesWhileTasksWait(t *testing.T) {
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitWorkers(t)
-	await(t, startWithin, "all tasks wait", func() (bool, string) {
+	await(t, "all tasks wait", func() (bool, string) {
 		i := w.info(t)
 		return i.Pending == 0 && i.Scheduled+i.Retry > tasks-200, describe(i)
 	})
@@ -207,7 +207,7 @@ func TestLimitChangesWhileTasksWait(t *testing.T) {
 	during("taken back", 80, 5500*time.Millisecond, func() { t.Log(w.worker(t, "limits", "unset", "openai.requests")) })
 	phases[len(phases)-1].to = time.Now()
 	left := w.info(t)
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

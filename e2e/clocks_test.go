@@ -91,7 +91,7 @@ func TestClocksApart(t *testing.T) {
 	for _, skew := range []string{"0", "90", "-90"} {
 		w.startOne(t, programSkewed, append(w.env(w.redisURL), skewVariable+"="+skew))
 	}
-	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	t.Logf("%d tasks ran more than once", f.repeated)
 	if f.tasks != tasks {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,9 +11,6 @@ import (
 	"testing"
 	"time"
 )
-
-// devWithin is how long `headway dev` may take from its start to a page with a fleet that runs.
-const devWithin = time.Minute
 
 // One command runs a fleet with a page, on a machine without services, keys and settings. Commands in other processes
 // find it. A killed fleet leaves a file, which other commands ignore and the next fleet replaces.
@@ -28,26 +26,19 @@ func TestDevFromNothing(t *testing.T) {
 	for _, run := range []string{"first", "second"} {
 		began := time.Now()
 		dev := spawn(t, "dev-"+run, programPlain, env, "dev", "--config", file, "--listen", "127.0.0.1:0")
-		page := ""
-		for !strings.Contains(page, "<b>1</b> worker") {
-			if time.Since(began) > devWithin {
-				t.Fatalf("no page with a worker after %v", devWithin)
-			}
-			<-time.After(pollEvery)
-			page = devPage(t, dev)
-		}
+		await(t, "the page shows a worker", func() (bool, string) {
+			page := devPage(t, dev)
+			return strings.Contains(page, "<b>1</b> worker"), page
+		})
 		t.Logf("%s: the page shows a worker after %v", run, time.Since(began).Round(time.Millisecond))
 		sent := command(t, "headway", env, "", "enqueue", "Hi", "--limit", "openai", "--config", file)
 		if sent.code != 0 || !strings.Contains(sent.err, "headway dev") {
 			t.Fatalf("enqueue: exit code %d: %s%s", sent.code, sent.out, sent.err)
 		}
-		answer := result{code: -1}
-		for answer.code != 0 && time.Since(began) < 2*devWithin {
-			answer = command(t, "headway", env, "", "answer", strings.TrimSpace(sent.out))
-		}
-		if answer.code != 0 || answer.out == "" {
-			t.Errorf("answer: exit code %d: %s%s", answer.code, answer.out, answer.err)
-		}
+		await(t, "the answer", func() (bool, string) {
+			answer := command(t, "headway", env, "", "answer", strings.TrimSpace(sent.out))
+			return answer.code == 0 && answer.out != "", fmt.Sprintf("%d: %s%s", answer.code, answer.out, answer.err)
+		})
 		if run == "first" {
 			dev.kill()
 			continue

@@ -35,7 +35,7 @@ func newDispatcherWorld(t *testing.T, tasks int) *dispatcherWorld {
 		w.proxies = append(w.proxies, proxy)
 		w.startOne(t, programPlain, w.env("redis://"+proxy.Addr()+"/0"))
 	}
-	w.awaitCompleted(t, tasks/3, time.Minute)
+	w.awaitCompleted(t, tasks/3)
 	return w
 }
 
@@ -54,7 +54,7 @@ func (w *dispatcherWorld) onDuty(t *testing.T) string {
 // duty returns the dispatcher on duty and the number of its worker, which logs the ID when it takes the duty.
 func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
 	t.Helper()
-	await(t, 5*time.Second, "a worker logs its duty", func() (bool, string) {
+	await(t, "a worker logs its duty", func() (bool, string) {
 		id = w.onDuty(t)
 		worker = slices.IndexFunc(w.workers, func(p *process) bool {
 			return strings.Contains(p.log(t), `"msg":"on duty as dispatcher","dispatcher":"`+id+`"`)
@@ -69,7 +69,7 @@ func (w *dispatcherWorld) duty(t *testing.T) (id string, worker int) {
 func (w *dispatcherWorld) awaitOther(t *testing.T, old string) {
 	t.Helper()
 	began := time.Now()
-	await(t, 10*time.Second, "another dispatcher", func() (bool, string) { return w.onDuty(t) != old, old })
+	await(t, "another dispatcher", func() (bool, string) { return w.onDuty(t) != old, old })
 	t.Logf("another dispatcher after %.1f s", time.Since(began).Seconds())
 }
 
@@ -94,7 +94,7 @@ func TestDispatcherKilled(t *testing.T) {
 	id, worker := w.duty(t)
 	w.workers[worker].kill()
 	w.awaitOther(t, id)
-	w.awaitCompleted(t, w.tasks, 3*time.Minute)
+	w.awaitCompleted(t, w.tasks)
 	f := w.finish(t)
 	if f.tasks != w.tasks {
 		t.Errorf("%d tasks have started, wanted %d", f.tasks, w.tasks)
@@ -112,7 +112,7 @@ func TestDispatcherStopped(t *testing.T) {
 	w.awaitOther(t, id)
 	pass(t, 10*time.Second-time.Since(began))
 	w.workers[worker].signal(t, syscall.SIGCONT)
-	w.awaitCompleted(t, w.tasks, time.Minute)
+	w.awaitCompleted(t, w.tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, w.tasks)
@@ -129,7 +129,7 @@ func TestDispatcherCutOff(t *testing.T) {
 	w.awaitOther(t, id)
 	pass(t, 10*time.Second-time.Since(began))
 	w.proxies[worker].Restore()
-	w.awaitCompleted(t, w.tasks, time.Minute)
+	w.awaitCompleted(t, w.tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, w.tasks)

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -160,7 +159,7 @@ func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
 	}
 	w.mongoProxy.Restore()
 	w.start(t, 1)
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
@@ -187,8 +186,8 @@ func TestTasksThatCanNeverRun(t *testing.T) {
 	}
 	w.enqueue(t, smallChats(1, good))
 	w.start(t, 1)
-	w.awaitCompleted(t, good, time.Minute)
-	await(t, startWithin, "one is archived, the others wait", func() (bool, string) {
+	w.awaitCompleted(t, good)
+	await(t, "one is archived, the others wait", func() (bool, string) {
 		i := w.info(t)
 		return i.Archived == 1 && i.Retry == unserved, describe(i)
 	})

@@ -16,7 +16,7 @@ func TestFleet(t *testing.T) {
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
 	f.wantUsed(t, f.Utilization, 0.97)
@@ -32,7 +32,7 @@ func TestFleetKilled(t *testing.T) {
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/2, time.Minute)
+	w.awaitCompleted(t, tasks/2)
 	for _, p := range w.workers {
 		p.kill()
 	}
@@ -40,7 +40,7 @@ func TestFleetKilled(t *testing.T) {
 	t.Logf("killed: %s", describe(killed))
 	pass(t, down)
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks-killed.Active, time.Minute)
+	w.awaitCompleted(t, tasks-killed.Active)
 	if now := w.info(t); now.Active != killed.Active || now.Archived > 0 {
 		t.Errorf("there are %s left, wanted the %d that were running", describe(now), killed.Active)
 	}
@@ -60,7 +60,7 @@ func TestReservedAtEnqueue(t *testing.T) {
 	w.start(t, fleet)
 	w.awaitWorkers(t)
 	w.enqueue(t, smallChats(1, tasks), "--reserve")
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
 	f.wantUsed(t, f.Utilization, 0.95)
@@ -79,7 +79,7 @@ func TestTokens(t *testing.T) {
 	})
 	w.enqueue(t, examplesGodoc(t, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
 	f.wantUsed(t, f.Meters["tokens"].Utilization, 0.95)
@@ -95,7 +95,7 @@ func TestGracefulStop(t *testing.T) {
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, 1)
-	w.awaitCompleted(t, tasks/4, time.Minute)
+	w.awaitCompleted(t, tasks/4)
 	running := w.report(t).InFlight
 	began := time.Now()
 	w.workers[0].terminate(t)
@@ -108,7 +108,7 @@ func TestGracefulStop(t *testing.T) {
 		t.Errorf("%d calls ran; now %d are left, %d were accepted: %s", running, r.InFlight, r.Accepted, describe(i))
 	}
 	w.start(t, 1)
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

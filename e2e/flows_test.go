@@ -43,7 +43,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 	if i := w.info(t); !testing.Short() && i.Retry+i.Scheduled < 100 {
 		t.Errorf("the flood has ended before the others: %s", describe(i))
 	}
-	w.awaitCompleted(t, flood+quiet, 2*time.Minute)
+	w.awaitCompleted(t, flood+quiet)
 	f := w.finish(t)
 	f.wantOnce(t, flood+quiet)
 	var waits []time.Duration

@@ -88,11 +88,11 @@ func TestCallsInFlightKilled(t *testing.T) {
 	w.program = programPlain
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/4, time.Minute)
+	w.awaitCompleted(t, tasks/4)
 	killed := time.Now()
 	w.workers[0].kill()
 	w.workers[1].kill()
-	w.awaitCompleted(t, tasks, 4*time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	if f.tasks != tasks {
 		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)
@@ -131,7 +131,7 @@ func TestCallsInFlightStoreAway(t *testing.T) {
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitWorkers(t)
-	await(t, startWithin, "all slots are used", func() (bool, string) {
+	await(t, "all slots are used", func() (bool, string) {
 		n := w.report(t).InFlight
 		return n == slots, describe(w.info(t))
 	})
@@ -141,7 +141,7 @@ func TestCallsInFlightStoreAway(t *testing.T) {
 		t.Errorf("%d calls run although no lease can have been renewed", n)
 	}
 	w.mongoProxy.Restore()
-	w.awaitCompleted(t, tasks, 3*time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	if most := turnsOf(f.Report).most(); most != slots || f.tasks != tasks || f.repeated != slots {
@@ -173,7 +173,7 @@ func TestCallsInFlightSet(t *testing.T) {
 	w.program = programPlain
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, 20, time.Minute)
+	w.awaitCompleted(t, 20)
 	type phase struct {
 		calls    int
 		from, to time.Time
@@ -190,7 +190,7 @@ func TestCallsInFlightSet(t *testing.T) {
 		pass(t, followWithin+longest+7*time.Second)
 		phases = append(phases, phase{calls, from, time.Now()})
 	}
-	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	ts := turnsOf(f.Report)
 	for _, p := range phases {

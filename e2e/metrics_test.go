@@ -46,7 +46,7 @@ func (w *world) scrapeAll(t *testing.T) scrape {
 // metricsURL is where the worker serves its metrics, as it logs it.
 func (p *process) metricsURL(t *testing.T) (url string) {
 	t.Helper()
-	await(t, startWithin, p.name+" serves metrics", func() (bool, string) {
+	await(t, p.name+" serves metrics", func() (bool, string) {
 		for line := range strings.Lines(p.log(t)) {
 			var served struct {
 				Text    string `json:"msg"`
@@ -113,11 +113,11 @@ func TestMetrics(t *testing.T) {
 	w.flags = []string{"--metrics", "127.0.0.1:0"}
 	w.enqueue(t, examplesGodoc(t, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/4, time.Minute)
+	w.awaitCompleted(t, tasks/4)
 	if err := w.inspector.PauseQueue(queue); err != nil {
 		t.Fatal(err)
 	}
-	await(t, time.Minute, "no task runs", func() (bool, string) {
+	await(t, "no task runs", func() (bool, string) {
 		i := w.info(t)
 		return i.Active == 0, describe(i)
 	})
@@ -125,7 +125,7 @@ func TestMetrics(t *testing.T) {
 	if err := w.inspector.UnpauseQueue(queue); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	r, all := w.report(t), w.scrapeAll(t)
 	all.wantReport(t, r.Accepted, r.Violations, w.estimated(t), r.Meters["tokens"].Used)
 	for _, p := range w.workers {
@@ -181,7 +181,7 @@ func (w *world) readSince(t *testing.T) scrape {
 	t.Helper()
 	began := float64(time.Now().UnixMicro()) / 1e6
 	for _, p := range w.workers {
-		await(t, time.Minute, p.name+" has read the state of the fleet", func() (bool, string) {
+		await(t, p.name+" has read the state of the fleet", func() (bool, string) {
 			families := scrapeOne(t, p.metricsURL(t)+"/metrics")
 			read, took := families["headway_fleet_read_timestamp_seconds"], families["headway_fleet_read_duration_seconds"]
 			if read == nil || took == nil {
@@ -200,7 +200,7 @@ func (w *world) compare(t *testing.T) {
 	t.Helper()
 	var all scrape
 	var before, b overview.Bucket
-	await(t, 2*time.Minute, "nothing changes", func() (bool, string) {
+	await(t, "nothing changes", func() (bool, string) {
 		before = w.shown(t)
 		all, b = w.readSince(t), w.shown(t)
 		full := slices.EqualFunc(before.Meters, b.Meters, func(x, y overview.Meter) bool { return x.Level == y.Level })

@@ -16,7 +16,7 @@ func TestStoreDown(t *testing.T) {
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/2, time.Minute)
+	w.awaitCompleted(t, tasks/2)
 	w.mongoProxy.Cut()
 	pass(t, time.Second)
 	before := w.report(t).Accepted
@@ -26,7 +26,7 @@ func TestStoreDown(t *testing.T) {
 	if after != before {
 		t.Errorf("%d tasks have started while the store was down", after-before)
 	}
-	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
@@ -44,11 +44,11 @@ func TestRedisDown(t *testing.T) {
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/2, time.Minute)
+	w.awaitCompleted(t, tasks/2)
 	w.redisProxy.Cut()
 	pass(t, 5*time.Second)
 	w.redisProxy.Restore()
-	w.awaitCompleted(t, tasks, 3*time.Minute)
+	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	if f.tasks != tasks {
 		t.Errorf("%d tasks have started, wanted %d", f.tasks, tasks)

@@ -17,7 +17,7 @@ func TestPaused(t *testing.T) {
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/10, time.Minute)
+	w.awaitCompleted(t, tasks/10)
 	for _, paused := range [][]*process{
 		w.workers, w.workers[:1], append(w.workers[:fleet:fleet], w.provider),
 		w.workers[1:], w.workers, append(w.workers[:fleet:fleet], w.provider),
@@ -31,7 +31,7 @@ func TestPaused(t *testing.T) {
 		}
 		pass(t, 1200*time.Millisecond)
 	}
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

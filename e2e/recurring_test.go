@@ -72,7 +72,7 @@ func TestTicksOnceWhenEnqueuersAreKilled(t *testing.T) {
 	since := time.Time{}
 	for range ticksKilled {
 		victim := -1
-		await(t, 20*time.Second, "a live worker enqueues a tick", func() (bool, string) {
+		await(t, "a live worker enqueues a tick", func() (bool, string) {
 			victim = w.lastTicker(t, since)
 			return victim >= 0, ""
 		})
@@ -80,13 +80,13 @@ func TestTicksOnceWhenEnqueuersAreKilled(t *testing.T) {
 		w.workers[victim].kill()
 		w.start(t, 1)
 	}
-	await(t, 20*time.Second, "a live worker enqueues a tick", func() (bool, string) {
+	await(t, "a live worker enqueues a tick", func() (bool, string) {
 		return w.lastTicker(t, since) >= 0, ""
 	})
 	for _, p := range w.workers[1:] {
 		p.kill()
 	}
-	await(t, 20*time.Second, "all ticks have run", func() (bool, string) {
+	await(t, "all ticks have run", func() (bool, string) {
 		i, err := w.inspector.GetQueueInfo("ticks")
 		return err == nil && i.Size == i.Completed, ""
 	})

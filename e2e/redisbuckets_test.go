@@ -25,13 +25,13 @@ func TestBucketsInRedis(t *testing.T) {
 	w.mongoURI, w.program = "", programPlain
 	w.enqueueChats(t, count)
 	w.start(t, fleet)
-	w.awaitCompleted(t, count/2, time.Minute)
+	w.awaitCompleted(t, count/2)
 	_, onDuty := (&dispatcherWorld{world: w}).duty(t)
 	w.workers[(onDuty+1)%fleet].kill() // TestDispatcherKilled kills the other one
 	w.start(t, 1)
 	killed := w.info(t)
 	t.Logf("killed: %s", describe(killed))
-	w.awaitCompleted(t, count-killed.Active, time.Minute)
+	w.awaitCompleted(t, count-killed.Active)
 	r := w.report(t)
 	t.Logf("violations %d of %d requests, used %.2f %%, longest gap %.2f s",
 		r.Violations, r.Requests, 100*r.Utilization, r.LongestGapSeconds)

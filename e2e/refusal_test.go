@@ -21,7 +21,7 @@ func TestRefusedByProvider(t *testing.T) {
 	w.start(t, fleet)
 	w.awaitWorkers(t)
 	w.enqueue(t, smallChats(1, tasks), "--reserve")
-	w.awaitCompleted(t, tasks, 2*time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

@@ -17,7 +17,7 @@ func TestShards(t *testing.T) {
 	})
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitCompleted(t, tasks, time.Minute)
+	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)

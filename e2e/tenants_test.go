@@ -68,7 +68,7 @@ func (w *world) runTenants(t *testing.T, small share) figures {
 	t.Helper()
 	w.enqueueWithin(t, "tenants:"+tenantLarge, tenantChats(tenantLarge, tasksOfLarge))
 	w.enqueueWithin(t, "tenants:"+tenantSmall, tenantChats(tenantSmall, tasksOfSmall))
-	w.awaitCompleted(t, tasksOfLarge+tasksOfSmall, time.Minute)
+	w.awaitCompleted(t, tasksOfLarge+tasksOfSmall)
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasksOfLarge+tasksOfSmall)

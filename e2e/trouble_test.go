@@ -30,7 +30,7 @@ func TestTroubledProvider(t *testing.T) {
 	w.start(t, fleet)
 	w.awaitWorkers(t)
 	id := w.enqueue(t, smallChats(1, tasks))
-	w.awaitCompleted(t, tasks, 3*time.Minute)
+	w.awaitCompleted(t, tasks)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	r := command(t, "headway", w.env(w.redis.URL()), "",
 		"results", id, "--out", out, "--errors", out+".errors", "--config", w.config)
