@@ -164,7 +164,7 @@ func TestUsageSettlesAndWaitingTasksStart(t *testing.T) {
 		t.Errorf("settlement %+v", s)
 	}
 	s := receive(t, b.starts)
-	if s.Task.ID != second.ID || !s.Waited || s.Lateness > 10*time.Second {
+	if s.Task.ID != second.ID || !s.Waited || s.Lateness > patience {
 		t.Errorf("start %+v", s)
 	}
 }
