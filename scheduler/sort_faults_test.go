@@ -205,7 +205,7 @@ func TestStopWhileSorting(t *testing.T) {
 	client := mini(t)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	defer close(answer)
-	s := newScheduler(t, client, limiter(t, slowStore{store(), asked, answer}, perSecond(1./60, 1)), exact())
+	s := newScheduler(t, client, patient(t, slowStore{store(), asked, answer}), exact())
 	backlog(t, s, 100)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -214,12 +214,10 @@ func TestStopWhileSorting(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Stop(ctx) }()
+	if err := receive(t, ended); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
 
@@ -228,8 +226,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	t.Parallel()
 	client := mini(t)
 	asked, answer := make(chan struct{}), make(chan struct{})
-	buckets := store()
-	s := newScheduler(t, client, limiter(t, slowStore{buckets, asked, answer}, perSecond(1./3600, 1)), exact())
+	s := newScheduler(t, client, patient(t, slowStore{store(), asked, answer}), exact())
 	limited, _ := backlog(t, s, 100)
 	start(t, s)
 	s.Engine().Sort("default", envelope.Charges, nil)
@@ -253,6 +250,16 @@ func TestWithdrawWhileSorting(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", id, turn, err)
 		}
 	}
+}
+
+// patient returns a limiter of one task an hour. Its calls outlast a test.
+func patient(t *testing.T, s reservations.Store) *reservations.Limiter {
+	t.Helper()
+	l, err := reservations.New(s, []reservations.Limit{perSecond(1./3600, 1)}, reservations.Config{CallTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // slowStore reports its first request, and answers when answer is closed.

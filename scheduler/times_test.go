@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -44,13 +45,13 @@ func TestAStartByThatCanNotBeMet(t *testing.T) {
 // A task is not enqueued, and reserves nothing, if it would start too late by the waitlist.
 func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	t.Parallel()
-	l := limiter(t, store(), perSecond(1, 1))
+	l := limiter(t, store(), perSecond(1./60, 1))
 	s := newScheduler(t, mini(t), l, exact())
 	reserve(t, s, numbered(30))
 	ahead := plan(t, l)
 	for _, reserved := range []bool{false, true} {
 		_, err := s.Enqueue(t.Context(), openai("a"),
-			tasks.Options{StartBy: time.Now().Add(20 * time.Second), Reserved: reserved})
+			tasks.Options{StartBy: time.Now().Add(20 * time.Minute), Reserved: reserved})
 		late, ok := errors.AsType[*scheduler.TooLateError](err)
 		if !ok || !errors.Is(err, tasks.ErrExpired) || late.Bucket != "openai" || !late.Expected.After(late.StartBy) {
 			t.Errorf("err = %v, want a TooLateError", err)
@@ -60,7 +61,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 			some = append(some, openai("a"))
 		}
 		infos, err := s.EnqueueMany(t.Context(), some,
-			tasks.Options{StartBy: time.Now().Add(45 * time.Second), Reserved: reserved})
+			tasks.Options{StartBy: time.Now().Add(45 * time.Minute), Reserved: reserved})
 		n := 0
 		for _, info := range infos {
 			if info != nil {
@@ -74,7 +75,7 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 			t.Errorf("%v tokens are promised ahead, %v before", plan(t, l), ahead)
 		}
 	}
-	if _, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{StartBy: time.Now().Add(time.Hour)}); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{StartBy: time.Now().Add(24 * time.Hour)}); err != nil {
 		t.Errorf("in time: %v", err)
 	}
 }
@@ -82,13 +83,15 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 // asynq's retry set delivers a task no later than at its StartBy.
 func TestTheNetEndsWithStartBy(t *testing.T) {
 	t.Parallel()
-	by := time.Now().Add(10 * time.Second)
+	by := time.Now().Add(time.Minute)
 	e, err := envelope.Encode(openai("a"), tasks.Options{StartBy: by})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{&engine.DeferredError{Delay: time.Hour}, errors.New("failed")} {
-		if d := engine.RetryDelay(25, err, e.Task); d < 10*time.Second || d > 11*time.Second {
+		before := time.Now()
+		d := engine.RetryDelay(25, err, e.Task)
+		if before.Add(d).After(by.Add(time.Second)) || time.Now().Add(d).Before(by) {
 			t.Errorf("%v: back after %v", err, d)
 		}
 	}
@@ -101,14 +104,15 @@ func TestTheNetEndsWithStartBy(t *testing.T) {
 // the dispatcher promotes nothing.
 func TestAnExpiredReservationIsReleased(t *testing.T) {
 	t.Parallel()
-	client, l := mini(t), limiter(t, store(), perSecond(1, 1))
+	server, l := miniredis.RunT(t), limiter(t, store(), perSecond(1./60, 1))
+	client := redisOf(t, &redis.Options{Addr: server.Addr()})
 	s := newScheduler(t, client, l, exact())
 	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	before := plan(t, l)
-	info, err := s.Enqueue(t.Context(), openai("b"),
-		tasks.Options{Reserved: true, StartBy: time.Now().Add(1500 * time.Millisecond)})
+	by := time.Now().Add(time.Hour)
+	info, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{Reserved: true, StartBy: by})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +123,7 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil { // refill releases nothing
 		t.Fatal(err)
 	}
+	server.SetTime(by.Add(time.Minute))
 	if err = client.Set(t.Context(), "asynq:{default}:paused", 1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}

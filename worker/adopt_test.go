@@ -154,6 +154,7 @@ func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
 		return errUpstream
 	})
 	headers := map[string]string{"trace": "t1"}
+	began := time.Now()
 	b.send(asynq.NewTaskWithHeaders("chat", []byte("hello"), headers),
 		asynq.TaskID("chat-1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
 	task := receive(t, seen)
@@ -172,7 +173,7 @@ func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
 		t.Errorf("the copy is %+v", archived)
 	}
 	b.info("chat-1", asynq.TaskStateCompleted)
-	if len(b.deferrals) != 5 {
+	if n := len(b.deferrals); n < 5 || n > 5+returns(1, began) {
 		t.Errorf("deferred %d times, want 5", len(b.deferrals))
 	}
 }

@@ -25,9 +25,9 @@ const (
 
 // clocks compares this machine's clock with Redis's.
 type clocks struct {
-	redis   redis.UniversalClient
-	servers func() ([]*asynq.ServerInfo, error) // asynq's servers that live
-	host    string                              // this machine, as asynq names it
+	ahead   func(context.Context) (time.Duration, error) // how far this machine's clock is ahead of Redis's
+	servers func() ([]*asynq.ServerInfo, error)          // asynq's servers that live
+	host    string                                       // this machine, as asynq names it
 	log     *slog.Logger
 }
 
@@ -36,7 +36,9 @@ func newClocks(client redis.UniversalClient, log *slog.Logger) clocks {
 	if err != nil {
 		host = "unknown-host" // as asynq does
 	}
-	return clocks{redis: client, servers: asynq.NewInspectorFromRedisClient(client).Servers, host: host, log: log}
+	return clocks{
+		ahead: aheadOf(client), servers: asynq.NewInspectorFromRedisClient(client).Servers, host: host, log: log,
+	}
 }
 
 // forwardEvery returns how often asynq's forwarder may look for scheduled tasks, and logs a warning if the clocks
@@ -64,14 +66,16 @@ func (c clocks) forwardEvery(ctx context.Context, queues map[string]int, every t
 	return every
 }
 
-// ahead is how far this machine's clock is ahead of Redis's, exact to half of the round trip.
-func (c clocks) ahead(ctx context.Context) (time.Duration, error) {
-	asked := time.Now()
-	there, err := c.redis.Time(ctx).Result()
-	if err != nil {
-		return 0, err
+// aheadOf asks how far this machine's clock is ahead of Redis's. The answer is exact to half of the round trip.
+func aheadOf(client redis.UniversalClient) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		asked := time.Now()
+		there, err := client.Time(ctx).Result()
+		if err != nil {
+			return 0, err
+		}
+		return asked.Add(time.Since(asked) / 2).Sub(there), nil
 	}
-	return asked.Add(time.Since(asked) / 2).Sub(there), nil
 }
 
 // servedElsewhere says whether workers of other machines take from each of the queues.

@@ -47,6 +47,7 @@ func fleet(t *testing.T, addr string, reserved float64) {
 	if _, err := b.scheduler.EnqueueMany(t.Context(), many); err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	for range workers {
 		w := b.worker(worker.Config{})
 		worker.Handle(w, func(context.Context, *worker.Job[call]) error { return nil })
@@ -78,7 +79,7 @@ func fleet(t *testing.T, addr string, reserved float64) {
 		}
 	}
 	deliveries := float64(n+len(b.deferrals)) / n
-	if deliveries > 2.05 {
+	if len(b.deferrals) > n+n/20+returns(n, began) {
 		t.Errorf("%.2f deliveries a task", deliveries)
 	}
 	if len(late) == 0 { // on a slow machine each task may find room

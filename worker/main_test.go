@@ -254,6 +254,10 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
+// returns bounds the deliveries that n tasks need beside the usual ones, since a moment. A promoted task that does not
+// begin within five seconds, on a machine that stalls, goes back to its place.
+func returns(n int, since time.Time) int { return n * int(time.Since(since)/(5*time.Second)) }
+
 // faultStore is a memstore that fails on demand.
 type faultStore struct {
 	*memstore.Store

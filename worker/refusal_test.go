@@ -25,6 +25,14 @@ func filling(period time.Duration) reservations.Limit {
 	}}
 }
 
+// refill changes the limits. A test waits first for what must happen while a bucket is empty.
+func (b *bundle) refill(limits ...reservations.Limit) {
+	b.t.Helper()
+	if err := b.limiter.SetLimits(limits); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // refusing returns a handler whose first calls are refused for d, with no usage.
 func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call]) error {
 	left := make(chan struct{}, times)
@@ -63,7 +71,7 @@ func TestRefusedUpstreamStopsTheFleet(t *testing.T) {
 func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context, *worker.Job[call]) error) {
 	t.Helper()
 	const n = 4
-	b := setup(t, filling(time.Second))
+	b := setup(t, filling(time.Hour)) // no tokens come before all others wait
 	allWait := make(chan struct{})
 	for range 3 {
 		w := b.worker(worker.Config{})
@@ -83,6 +91,7 @@ func refusedFleet(t *testing.T, block time.Duration, refuse func(context.Context
 		}
 		want = append(want, info.ID)
 	}
+	b.refill(filling(time.Second))
 	close(allWait)
 	blocked := receive(t, b.blocks)
 	if blocked.Task.ID != first.ID || blocked.Blocked != block || blocked.Err != nil ||
@@ -329,8 +338,9 @@ func TestAdoptedServerIsRefused(t *testing.T) {
 		(time.Until(retry.NextProcessAt)-time.Hour).Abs() > time.Minute {
 		t.Errorf("an unlimited task: %+v", retry)
 	}
+	sent := time.Now()
 	b.send(asynq.NewTask("mail:send", nil), asynq.TaskID("mail-2"), asynq.MaxRetry(0)) // asynq alone would archive it
-	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); time.Until(copied.NextProcessAt) < time.Hour ||
+	if copied := b.info("mail-2~1", asynq.TaskStateScheduled); copied.NextProcessAt.Before(sent.Add(time.Hour)) ||
 		copied.Headers[envelope.HeaderCharges] != "" {
 		t.Errorf("its copy: %+v", copied)
 	}

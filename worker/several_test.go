@@ -60,7 +60,7 @@ func (b *bundle) left(limit, key string, want float64) {
 
 func TestTheProviderRefuses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, tenantOf(slow(100)), filling(time.Second))
+	b := setup(t, tenantOf(slow(100)), filling(time.Hour))
 	jobs := make(chan []reservations.Charge, 2)
 	b.runBoth(func(_ context.Context, job *worker.Job[both]) error {
 		jobs <- job.Charges
@@ -80,6 +80,7 @@ func TestTheProviderRefuses(t *testing.T) {
 		t.Errorf("the tenant's start is given back by %+v", s)
 	}
 	b.left("tenant", "a", 90)
+	b.refill(tenantOf(slow(100)), filling(time.Second))
 	if s := receive(t, b.starts); !s.Waited || s.Charges[1].Limit != "api" {
 		t.Errorf("start %+v", s)
 	}
@@ -96,7 +97,7 @@ func TestTheProviderRefuses(t *testing.T) {
 // A refusal by the tenant's limit does not change the provider's.
 func TestTheTenantRefuses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, tenantOf(filling(time.Second)), slow(100))
+	b := setup(t, tenantOf(filling(time.Hour)), slow(100))
 	b.runBoth(okBoth)
 	b.enqueue(both{Tenant: "a", Cost: 10})
 	receive(t, b.finishes)
@@ -106,12 +107,11 @@ func TestTheTenantRefuses(t *testing.T) {
 	}
 	b.left("api", "", 90)
 	b.enqueue(both{Tenant: "b", Cost: 10})
-	if s := receive(t, b.starts); s.Charges[0].Key == "a" {
-		s = receive(t, b.starts)
-		if s.Charges[0].Key != "b" || s.Waited {
-			t.Errorf("the other tenant: %+v", s)
-		}
+	receive(t, b.starts)
+	if s := receive(t, b.starts); s.Charges[0].Key != "b" || s.Waited {
+		t.Errorf("the other tenant: %+v", s)
 	}
+	b.refill(tenantOf(filling(time.Second)), slow(100))
 	for range 2 {
 		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || len(f.Charges) != 2 {
 			t.Errorf("finish %+v", f)
@@ -153,7 +153,7 @@ func TestOutageInTheMiddle(t *testing.T) {
 // The copy of a task at its last delivery has the charges and reservations of the task.
 func TestSuccessorHasAllPlaces(t *testing.T) {
 	t.Parallel()
-	b := setup(t, tenantOf(slow(100)), filling(time.Second))
+	b := setup(t, tenantOf(slow(100)), filling(time.Hour))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
 	b.send(asynq.NewTask("both", nil))
 	receive(t, b.finishes)
@@ -196,15 +196,16 @@ func TestReservedWithTwoLimits(t *testing.T) {
 	for range 3 {
 		args = append(args, both{Tenant: "a", Cost: 10})
 	}
+	began := time.Now()
 	if _, err := w.Scheduler().EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if s := receive(t, b.starts); !s.Waited || s.Lateness > 10*time.Second {
+		if s := receive(t, b.starts); !s.Waited || s.Lateness > patience {
 			t.Errorf("start %+v", s)
 		}
 	}
-	if len(b.deferrals) > 0 {
+	if len(b.deferrals) > returns(3, began) {
 		t.Errorf("delivered more than once: %+v", receive(t, b.deferrals))
 	}
 	b.left("tenant", "a", 70)

@@ -68,7 +68,7 @@ func attr(s sdktrace.ReadOnlySpan, key string) attribute.Value {
 // delivery links to the first one.
 func TestTraceOfATaskThatWaits(t *testing.T) {
 	t.Parallel()
-	b := setup(t, filling(time.Second))
+	b := setup(t, filling(time.Hour))
 	spans, config := b.traced(sdktrace.AlwaysSample())
 	w := b.worker(worker.Config{Scheduler: config})
 	inside := make(chan trace.SpanContext, 2)
@@ -81,6 +81,8 @@ func TestTraceOfATaskThatWaits(t *testing.T) {
 	b.start(w)
 	receive(t, inside)
 	b.enqueue(call{N: 2, Cost: 10}, tasks.Options{ID: "second"})
+	receive(t, b.deferrals)
+	b.refill(filling(time.Second))
 	handler := receive(t, inside)
 	b.gone("second")
 

@@ -26,6 +26,7 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 		jobs <- *job
 		return nil
 	})
+	began := time.Now()
 	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: 3, Retention: time.Minute})
 	job := receive(t, jobs)
 	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" ||
@@ -35,7 +36,7 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 	if done := b.info(info.ID, asynq.TaskStateCompleted); done.Retried != 0 {
 		t.Errorf("retried %d times", done.Retried)
 	}
-	if n := len(b.deferrals); n != 50 {
+	if n := len(b.deferrals); n < 50 || n > 50+returns(1, began) {
 		t.Errorf("deferred %d times, want 50", n)
 	}
 	if s := receive(t, b.starts); !s.Waited || !s.Outcome.Started() {
@@ -124,18 +125,25 @@ func TestStoreDownStartsNothingLimited(t *testing.T) {
 
 func TestSlowStoreUsesNoRetry(t *testing.T) {
 	t.Parallel()
-	b := setup(t, slow(100))
-	blocked := make(chan struct{})
-	b.store.blocked = blocked
-	b.run(ok)
-	b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: 8 * time.Second})
-	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !d.Outcome.At.IsZero() {
-		t.Errorf("deferral %+v", d)
-	}
-	close(blocked)
-	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
-		t.Errorf("finish %+v", f)
-	}
+	inTime(t, shortTimeout, func(timeout time.Duration) bool {
+		b := setup(t, slow(100))
+		blocked := make(chan struct{})
+		b.store.blocked = blocked
+		defer close(blocked)
+		b.run(ok)
+		info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: timeout})
+		if b.info(info.ID, asynq.TaskStateRetry).Retried > 0 { // asynq's timeout was first
+			return false
+		}
+		if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) || !d.Outcome.At.IsZero() {
+			t.Errorf("deferral %+v", d)
+		}
+		b.store.set(func(s *faultStore) { s.blocked = nil })
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
+			t.Errorf("finish %+v", f)
+		}
+		return true
+	})
 }
 
 func TestUsageSettlesAndWaitingTasksStart(t *testing.T) {
@@ -164,7 +172,7 @@ func TestUsageSettlesAndWaitingTasksStart(t *testing.T) {
 		t.Errorf("settlement %+v", s)
 	}
 	s := receive(t, b.starts)
-	if s.Task.ID != second.ID || !s.Waited || s.Lateness > 10*time.Second {
+	if s.Task.ID != second.ID || !s.Waited || s.Lateness > patience {
 		t.Errorf("start %+v", s)
 	}
 }
