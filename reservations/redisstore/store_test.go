@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/longtest"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/storetest"
@@ -34,10 +35,17 @@ func open(tb testing.TB, url string) *redisstore.Store {
 	return store
 }
 
-// instance is a store in a database of its own that has never lost anything, by Redis's clock where now is nil.
-func instance(tb testing.TB, now func() time.Time) storetest.Instance {
+// Pools of connections, as options of a URL. Each call that waits for others holds a connection.
+const (
+	forEachCall = "?pool_size=80" // more than storetest makes at a time
+	few         = "?pool_size=20"
+)
+
+// instance is a store in a database of its own that has never lost anything, by Redis's clock where now is nil. Each
+// client has this pool.
+func instance(tb testing.TB, pool string, now func() time.Time) storetest.Instance {
 	tb.Helper()
-	url := testenv.Redis(tb)
+	url := testenv.Redis(tb) + pool
 	store := open(tb, url).WithClock(now)
 	if err := redisstore.NeverLost(tb.Context(), connect(tb, url)); err != nil {
 		tb.Fatal(err)
@@ -54,7 +62,7 @@ func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 func controlled(t *testing.T) storetest.Instance {
 	t.Helper()
 	clock := storetest.NewClock()
-	i := instance(t, clock.Now)
+	i := instance(t, forEachCall, clock.Now)
 	i.Advance = clock.Advance
 	return i
 }
@@ -73,7 +81,17 @@ func TestConformanceLive(t *testing.T) {
 	t.Parallel()
 	storetest.RunLive(t, func(t *testing.T) storetest.Instance {
 		t.Helper()
-		return instance(t, nil)
+		return instance(t, forEachCall, nil)
+	})
+}
+
+// A call that needs a connection waits up to 200 ms for one that a waiting call holds. No token is lost by that.
+func TestMoreCallsThanConnections(t *testing.T) {
+	t.Parallel()
+	longtest.Only(t, 80*time.Second)
+	storetest.RunLive(t, func(t *testing.T) storetest.Instance {
+		t.Helper()
+		return instance(t, few, nil)
 	})
 }
 
