@@ -14,7 +14,7 @@ import (
 
 func listCommand(env cli.Environment) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List works and contestants", Args: cli.Args(cobra.NoArgs),
+		Use: "list", Short: "List works and contestants",
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 			line := func(format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) } // Flush returns the error

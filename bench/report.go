@@ -40,7 +40,6 @@ func reportCommand(env cli.Environment) *cobra.Command {
 		Short: "Write the report again from the stored results",
 		Long: `Report writes benchmarks.md and its plots from results.json, and prints the goals. The text below
 "Notes" in the page stays. The exit code is 1 if a goal is missed.`,
-		Args: cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			file, err := results.Load(where.results())
 			if err != nil {

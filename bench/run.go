@@ -46,7 +46,6 @@ func runCommand(env cli.Environment) *cobra.Command {
 others --peers times. Each result is stored at once, and replaces results of earlier sessions for the
 same work and contestant. The page shows all stored results. This call judges only the goals of the
 works that it ran; the exit code is 1 if one of them is missed.`,
-		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return measureAll(c.Context(), s, env) },
 	}
 	c.Flags().StringSliceVar(&s.only, "only", nil, "names of works and contestants, with commas; see bench list")

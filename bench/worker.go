@@ -11,7 +11,7 @@ import (
 // workerCommand is the command of one worker process of a contestant. The runner starts it.
 func workerCommand(env cli.Environment) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Hidden: true, Args: cli.Args(cobra.NoArgs), Short: "Run a worker process of a run",
+		Use: "worker", Hidden: true, Short: "Run a worker process of a run",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return field.Work(c.Context(), env.Getenv(contest.EnvVariable), env.Out)
 		},

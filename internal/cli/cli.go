@@ -60,10 +60,7 @@ func Run(ctx context.Context, root func(Environment) *cobra.Command, args []stri
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Version = version()
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagFault(c, err)) })
-	if c.RunE == nil {
-		c.Args = Args(cobra.NoArgs)
-		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	}
+	complete(c)
 	helpInOnePiece(c)
 	err := c.ExecuteContext(ctx)
 	if err != nil {
@@ -87,9 +84,17 @@ func version() string {
 	return text
 }
 
-// Args turns errors of check into usage errors that name the help.
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
+// complete completes a command, and all below it. Without Args a command takes no arguments, and without RunE it shows
+// its help. Errors of arguments are usage errors that name the help.
+func complete(c *cobra.Command) {
+	if c.RunE == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
 		if c.HasSubCommands() && len(args) > 0 {
 			var names []string
 			for _, sub := range c.Commands() {
@@ -102,18 +107,21 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+	for _, sub := range c.Commands() {
+		complete(sub)
+	}
 }
 
 // Named requires exactly one argument for each name. Its error lists the names.
 func Named(names ...string) cobra.PositionalArgs {
-	return Args(func(_ *cobra.Command, args []string) error {
+	return func(_ *cobra.Command, args []string) error {
 		if len(args) != len(names) {
 			return fmt.Errorf("wants %s; got %d arguments", strings.Join(names, " and "), len(args))
 		}
 		return nil
-	})
+	}
 }
 
 func usage(c *cobra.Command, err error) error {
-	return &UsageError{Err: fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help")}
+	return Usage("%w; see %q", err, c.CommandPath()+" --help")
 }

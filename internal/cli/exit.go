@@ -35,6 +35,9 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// Usage returns a UsageError with the text that fmt.Errorf makes.
+func Usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+
 // ShownError wraps faults that the command has printed already. Its text is only their summary.
 type ShownError struct {
 	Summary string

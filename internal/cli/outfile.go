@@ -57,12 +57,11 @@ func CheckFile(name string) error {
 	case err != nil:
 		return &UsageError{Err: err}
 	case info.IsDir():
-		return &UsageError{Err: fmt.Errorf("%s is a folder", name)}
+		return Usage("%s is a folder", name)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &UsageError{Err: fmt.Errorf("%s is a link: name its target", name)}
+		return Usage("%s is a link: name its target", name)
 	case !info.Mode().IsRegular():
-		return &UsageError{Err: fmt.Errorf("%s is a device, a pipe or a socket: name a file, or - for standard output",
-			name)}
+		return Usage("%s is a device, a pipe or a socket: name a file, or - for standard output", name)
 	}
 	return nil
 }

@@ -1,122 +1,76 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// The bounds of a file. The time and memory of the parser grow with the square of the depth and of the number of
-// tokens.
 const (
-	bytesMost  = 64 << 10
-	tokensMost = 10_000
-	textMost   = 1000 // bytes of one name, value or comment
-	depthMost  = 32
-	// writtenMost bounds the size of the file in bytes, with a copy of each anchor at each use.
-	writtenMost = 256 << 10
+	// The bounds of a file: its bytes, the bytes of one name or value, how deep values are nested, and how many values
+	// its aliases stand for.
+	bytesMost   = 64 << 10
+	textMost    = 1000
+	depthMost   = 32
+	aliasedMost = 10_000
 	// problemMost bounds the text of a fault and of its field, in bytes. faultsMost bounds the number of listed
 	// faults.
 	problemMost = 500
 	faultsMost  = 100
 )
 
-var errBounds = errors.New("too large for a file of settings")
-
-// bounded refuses a text for which the parser would need more memory than any settings do.
-func bounded(text []byte) error {
+// parsed returns the settings of a file; nil for a file without any. All names are texts, and so are times, as in JSON.
+func parsed(text []byte) (settings map[string]any, err error) {
 	if len(text) > bytesMost {
-		return fmt.Errorf("%w: %d bytes, at most %d", errBounds, len(text), bytesMost)
+		return nil, fmt.Errorf("too large for a file of settings: %d bytes, at most %d", len(text), bytesMost)
 	}
-	tokens := lexer.Tokenize(string(text))
-	if len(tokens) > tokensMost {
-		return fmt.Errorf("%w: %d tokens, at most %d", errBounds, len(tokens), tokensMost)
+	bounds := yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(depthMost), loaderlimits.AliasValue(aliasedMost)))
+	loader, err := yaml.NewLoader(bytes.NewReader(text), bounds)
+	var whole yaml.Node
+	if err == nil {
+		err = loader.Load(&whole)
 	}
-	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return len(t.Value) > textMost }); i >= 0 {
-		t := tokens[i]
-		return fmt.Errorf("%w: line %d has a text of %d bytes, at most %d",
-			errBounds, t.Position.Line, len(t.Value), textMost)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
 	}
-	if depth := depthOf(tokens); depth > depthMost {
-		return fmt.Errorf("%w: values are nested more than %d deep", errBounds, depthMost)
+	if err == nil {
+		err = texts(&whole)
 	}
-	file, err := parser.Parse(tokens, 0)
+	if err == nil && whole.Content[0].Kind == yaml.SequenceNode {
+		err = errors.New("a list, where a map of settings must be")
+	}
+	if err == nil {
+		err = whole.Load(&settings, bounds)
+	}
+	if fault, ok := errors.AsType[*yaml.LoadError](err); ok {
+		err = fmt.Errorf("line %d: %s", fault.Mark.Line, strings.TrimPrefix(fault.ContextMsg+": "+fault.Message, ": "))
+	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("not valid YAML: %s%s", shortened(err.Error()), unquoted(text))
 	}
-	anchors, sum := map[string]int{}, 0
-	for _, doc := range file.Docs {
-		if sum += written(doc.Body, anchors); sum > writtenMost {
-			return fmt.Errorf("%w: more than %d bytes with a copy of each anchor at each use", errBounds, writtenMost)
+	return settings, nil
+}
+
+// texts makes the names in maps texts, and times. The error is of a text that is too long.
+func texts(n *yaml.Node) error {
+	if len(n.Value) > textMost {
+		return fmt.Errorf("line %d: a text of %d bytes, at most %d", n.Line, len(n.Value), textMost)
+	}
+	for i, c := range n.Content {
+		name := n.Kind == yaml.MappingNode && i%2 == 0 && c.ShortTag() != "!!merge"
+		if name || c.ShortTag() == "!!timestamp" {
+			c.Tag = "!!str"
+		}
+		if err := texts(c); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// depthOf returns the largest nesting of values, by brackets, by indentation, and by the values that a line opens.
-func depthOf(tokens token.Tokens) int {
-	most, brackets, opened, line := 0, 0, 0, 0
-	var columns []int // the indentation of the enclosing lines
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, opened = t.Position.Line, 0
-			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
-				columns = columns[:len(columns)-1]
-			}
-			columns = append(columns, t.Position.Column)
-		}
-		switch t.Type { //nolint:exhaustive // the others open nothing
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets = max(0, brackets-1)
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-			opened++
-		case token.MappingValueType:
-			if brackets == 0 {
-				opened++
-			}
-		}
-		most = max(most, brackets+opened+len(columns))
-	}
-	return most
-}
-
-// written returns the size of a node in bytes, plus one for each value in it. Anchors are the sizes of the anchors so
-// far.
-func written(node ast.Node, anchors map[string]int) int {
-	sum := 1
-	switch n := node.(type) {
-	case nil:
-	case *ast.MappingNode:
-		for _, v := range n.Values {
-			sum += written(v, anchors)
-		}
-	case *ast.MappingValueNode:
-		sum += written(n.Key, anchors) + written(n.Value, anchors)
-	case *ast.SequenceNode:
-		for _, v := range n.Values {
-			sum += written(v, anchors)
-		}
-	case *ast.TagNode:
-		sum += written(n.Value, anchors)
-	case *ast.AnchorNode:
-		sum += written(n.Value, anchors)
-		anchors[n.Name.String()] = sum
-	case *ast.AliasNode:
-		sum += anchors[n.Value.String()]
-	case *ast.LiteralNode:
-		sum += len(n.Value.Value)
-	default:
-		sum += len(n.GetToken().Value)
-	}
-	return min(sum, writtenMost+1)
 }
 
 // shortened cuts the text of a problem.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/web"
@@ -169,16 +167,10 @@ func read(name string) (text []byte, err error) {
 // Parse parses the text of a headway.yaml. The error joins all faults, sorted, each with its field.
 func Parse(text []byte) (Config, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors on Windows write it
-	err := bounded(text)
-	var raw map[string]any
-	if err == nil {
-		err = yaml.Unmarshal(text, &raw)
-	}
+	raw, err := parsed(text)
 	switch {
-	case errors.Is(err, errBounds):
-		return Config{}, err
 	case err != nil:
-		return Config{}, fmt.Errorf("not valid YAML: %s%s", shortened(yaml.FormatError(err, false, false)), unquoted(text))
+		return Config{}, err
 	case len(raw) == 0:
 		return Config{}, errors.New("the file is empty: copy the headway.yaml of the repository, or add limits")
 	}
@@ -202,8 +194,12 @@ func (f file) concurrency() int {
 	return *f.Concurrency
 }
 
-// unquoted is a hint to quote the first value that begins with a sign of YAML; empty if there is none.
+// unquoted is a hint to quote the first value that begins with a sign of YAML, or not to indent with tabs; empty if
+// there is neither.
 func unquoted(text []byte) string {
+	if tab := regexp.MustCompile(`(?m)^[ ]*\t`).FindIndex(text); tab != nil {
+		return fmt.Sprintf("; line %d: indent with spaces, not with tabs", bytes.Count(text[:tab[0]], []byte("\n"))+1)
+	}
 	found := regexp.MustCompile("(?m)^[ \\t-]*([\\w-]+):[ \\t]+([@*%&!`].*?)[ \\t\\r]*$").FindSubmatchIndex(text)
 	if found == nil {
 		return ""

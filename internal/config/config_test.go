@@ -285,6 +285,7 @@ limits:
 			"max_refusals: NaN must be a whole number",
 		}},
 		"yaml": {"limits: [", []string{"not valid YAML"}},
+		"tab":  {"limits:\n\ta: 5/m\n", []string{"not valid YAML: line 2", "indent with spaces"}},
 		"list": {"- a", []string{"not valid YAML"}},
 	} {
 		t.Run(name, func(t *testing.T) {

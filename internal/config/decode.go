@@ -69,28 +69,20 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 	return data, nil
 }
 
-// numberOf returns the number in a text such as 1e6, which YAML's parser takes for a text, and other data unchanged.
+// numberOf returns the number in a quoted text, and other data unchanged.
 func numberOf(data any) any {
-	if text, ok := data.(string); ok {
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			return n
-		}
+	if n, err := strconv.ParseFloat(fmt.Sprint(data), 64); err == nil {
+		return n
 	}
 	return data
 }
 
 func reservedOf(data any) (reservedValue, error) {
-	switch v := numberOf(data).(type) {
-	case string:
-		if v == "unlimited" {
-			return reservations.Unlimited, nil
-		}
-	case uint64:
-		return reservedValue(cmp.Or(float64(v), reservations.NoReserved)), nil
-	case int64:
-		return reservedValue(cmp.Or(float64(v), reservations.NoReserved)), nil
-	case float64:
-		return reservedValue(cmp.Or(v, reservations.NoReserved)), nil
+	if data == "unlimited" {
+		return reservations.Unlimited, nil
+	}
+	if n, ok := numberOf(data).(float64); ok {
+		return reservedValue(cmp.Or(n, reservations.NoReserved)), nil
 	}
 	return 0, fmt.Errorf("%v must be a number of tokens or unlimited", data)
 }

@@ -19,23 +19,18 @@ type windowValue struct {
 // starts its windows at a time of its own.
 func windowOf(data any) (windowValue, error) {
 	w := windowValue{kind: reservations.KindWindow}
-	switch v := data.(type) {
-	case time.Time:
-		w.start = time.Duration(v.UnixNano())
+	text, _ := data.(string)
+	if text == "spread" {
+		w.spread = true
 		return w, nil
-	case string:
-		if v == "spread" {
-			w.spread = true
-			return w, nil
-		}
-		if at, err := time.Parse("15:04", v); err == nil {
-			w.start = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
-			return w, nil
-		}
-		if at, err := time.Parse(time.RFC3339, v); err == nil && at.Year() >= 1970 && at.Year() < 2200 {
-			w.start = time.Duration(at.UnixNano())
-			return w, nil
-		}
+	}
+	if at, err := time.Parse("15:04", text); err == nil {
+		w.start = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+		return w, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil && at.Year() >= 1970 && at.Year() < 2200 {
+		w.start = time.Duration(at.UnixNano())
+		return w, nil
 	}
 	return windowValue{}, fmt.Errorf(
 		`%v must be when a window starts: "08:00" (UTC), a moment such as 2026-01-05T08:00:00Z, or spread`, data)

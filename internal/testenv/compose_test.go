@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // root is the path of the repository from this package.
@@ -43,9 +43,9 @@ type dependencies map[string]struct {
 	Condition string `yaml:"condition"`
 }
 
-func (d *dependencies) UnmarshalYAML(text []byte) error {
+func (d *dependencies) UnmarshalYAML(n *yaml.Node) error {
 	var names []string
-	if yaml.Unmarshal(text, &names) == nil {
+	if n.Decode(&names) == nil {
 		*d = dependencies{}
 		for _, name := range names {
 			(*d)[name] = struct {
@@ -55,7 +55,7 @@ func (d *dependencies) UnmarshalYAML(text []byte) error {
 		return nil
 	}
 	type plain dependencies
-	return yaml.Unmarshal(text, (*plain)(d))
+	return n.Decode((*plain)(d))
 }
 
 func TestComposeHasTheServicesItPromises(t *testing.T) {

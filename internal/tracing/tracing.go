@@ -48,7 +48,7 @@ func Start(
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
 		if p := getenv(name); p != "" && p != "http/protobuf" {
-			return nil, &cli.UsageError{Err: fmt.Errorf("%s: %q %w", name, p, errProtocol)}
+			return nil, cli.Usage("%s: %q %w", name, p, errProtocol)
 		}
 	}
 	exporter, err := otlptracehttp.New(ctx)

@@ -3,7 +3,6 @@ package enqueue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -68,12 +67,7 @@ output format: good ones to --out, others to --errors. Either of them implies --
   headway batch requests.jsonl --limit openai:tenant-7 --reserve
   headway batch requests.jsonl --limit tenants:acme --limit openai
   zcat huge.jsonl.gz | headway batch - --limit openai --skip-invalid --json`,
-		Args: cli.Args(func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("wants one FILE, or - for standard input; got %d", len(args))
-			}
-			return nil
-		}),
+		Args: cli.Named("one FILE, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error { return j.run(c.Context(), args[0]) },
 	}
 	j.target.flags(c, keepBatch, keptBatch)
@@ -152,8 +146,8 @@ func (j *batchJob) inspect(file *input, name string, r *result) error {
 		if r.Requests+j.tooLarge == 0 {
 			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
 		}
-		return &cli.UsageError{Err: fmt.Errorf("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s",
-			displayName(name), r.Faulty, r.Requests+r.Faulty, advice, indented(*r))}
+		return cli.Usage("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s", displayName(name), r.Faulty,
+			r.Requests+r.Faulty, advice, indented(*r))
 	}
 	return file.rewind()
 }
@@ -222,8 +216,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 		return b, existed, err
 	}
 	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
-		return b, existed, &cli.UsageError{Err: fmt.Errorf("batch %s is in queue %q: send it with --queue %s", id,
-			b.Queue, b.Queue)}
+		return b, existed, cli.Usage("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)
 	}
 	if b.State == batches.StateCancelled {
 		if err = s.batches.Resume(ctx, id); err != nil {

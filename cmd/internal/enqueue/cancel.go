@@ -101,9 +101,8 @@ func (s *services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, batches.LimitsBetween) {
 		name, _, _ := strings.Cut(bucket, ":")
 		if _, err := s.limiter.Limits().For(name, ""); err != nil {
-			return &cli.UsageError{Err: fmt.Errorf(
-				"batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they reserved "+
-					"could not be released; name the file of the workers with --config", b.ID, name, file)}
+			return cli.Usage("batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they "+
+				"reserved could not be released; name the file of the workers with --config", b.ID, name, file)
 		}
 	}
 	return nil

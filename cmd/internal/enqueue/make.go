@@ -188,7 +188,7 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 func (m maker) name(hash string, n int) (id string, err error) {
 	for _, b := range m.from.buckets {
 		if strings.Contains(b.String(), batches.LimitsBetween) {
-			return "", &cli.UsageError{Err: fmt.Errorf("--limit %s: the key of a batch can't hold %q", b, batches.LimitsBetween)}
+			return "", cli.Usage("--limit %s: the key of a batch can't hold %q", b, batches.LimitsBetween)
 		}
 	}
 	text := "headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model

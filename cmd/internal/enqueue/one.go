@@ -54,7 +54,7 @@ error names its task.`,
   headway enqueue "Hi" --limit tenants:acme --limit openai
   headway enqueue "Sum up report 7" --limit openai --unique report-7
   headway enqueue --body "$(cat request.json)" --limit openai`,
-		Args: cli.Args(cobra.MaximumNArgs(1)),
+		Args: cobra.MaximumNArgs(1),
 	}
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
@@ -64,8 +64,7 @@ error names its task.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if body != "" && (c.Flags().Changed("model") || c.Flags().Changed("max-tokens")) {
-			return &cli.UsageError{Err: errors.New("--body holds the whole request; it excludes --model and " +
-				"--max-tokens")}
+			return cli.Usage("--body holds the whole request; it excludes --model and --max-tokens")
 		}
 		if len(args) == 1 && args[0] == "-" {
 			text, err := io.ReadAll(env.In)
@@ -80,7 +79,7 @@ error names its task.`,
 		}
 		if c.Flags().Changed("unique") {
 			if strings.TrimSpace(unique) == "" || len(unique) > envelope.UniqueLongest {
-				return &cli.UsageError{Err: fmt.Errorf("--unique: a key has 1 to %d bytes, not all blank", envelope.UniqueLongest)}
+				return cli.Usage("--unique: a key has 1 to %d bytes, not all blank", envelope.UniqueLongest)
 			}
 		}
 		return enqueueOne(c, env, &t, request, asJSON, unique)
@@ -92,13 +91,13 @@ error names its task.`,
 func requestOf(args []string, body, model string, maxTokens int) (json.RawMessage, error) {
 	switch {
 	case body != "" && len(args) > 0, body == "" && len(args) == 0:
-		return nil, &cli.UsageError{Err: errors.New("give either a PROMPT or --body")}
+		return nil, cli.Usage("give either a PROMPT or --body")
 	case body != "":
 		return json.RawMessage(body), nil
 	case strings.TrimSpace(args[0]) == "":
-		return nil, &cli.UsageError{Err: errors.New("the prompt is empty")}
+		return nil, cli.Usage("the prompt is empty")
 	case maxTokens < 1:
-		return nil, &cli.UsageError{Err: fmt.Errorf("--max-tokens %d must be at least 1", maxTokens)}
+		return nil, cli.Usage("--max-tokens %d must be at least 1", maxTokens)
 	default:
 		return json.Marshal(map[string]any{
 			"model": model, "max_tokens": maxTokens, "messages": []map[string]string{{
@@ -252,8 +251,8 @@ func notOfBatch(id string) error {
 	if !ok {
 		return nil
 	}
-	return &cli.UsageError{Err: fmt.Errorf("%s is line %d of batch %s: `headway results %s --out -` writes its answers",
-		id, ref.Line, ref.Batch, ref.Batch)}
+	return cli.Usage("%s is line %d of batch %s: `headway results %s --out -` writes its answers", id, ref.Line, ref.Batch,
+		ref.Batch)
 }
 
 // infoOf is what asynq stores of a task, in all queues where none is named.
@@ -268,8 +267,8 @@ func infoOf(ctx context.Context, client redis.UniversalClient, t scheduler.Task)
 			return nil, err
 		}
 		if t = found[0]; len(found) > 1 {
-			return nil, &cli.UsageError{Err: fmt.Errorf("task %s is in several queues, such as %q and %q: name one "+
-				"with --queue", t.ID, t.Queue, found[1].Queue)}
+			return nil, cli.Usage("task %s is in several queues, such as %q and %q: name one with --queue", t.ID, t.Queue,
+				found[1].Queue)
 		}
 	}
 	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)

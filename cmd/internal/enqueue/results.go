@@ -39,7 +39,7 @@ The exit code is 0 also if requests failed: --json says how many.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print how many lines were written as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !f.named() {
-			return &cli.UsageError{Err: errors.New("name a file with --out, with --errors, or both")}
+			return cli.Usage("name a file with --out, with --errors, or both")
 		}
 		if err := f.checkFiles(asJSON, "", t.file); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (f *files) standard() bool { return f.out == "-" || f.errors == "-" }
 // settings that of the limits, empty for none; "-" is standard input.
 func (f *files) checkFiles(asJSON bool, input, settings string) error {
 	if asJSON && f.standard() {
-		return &cli.UsageError{Err: errors.New("--json writes to standard output: name files with --out and --errors")}
+		return cli.Usage("--json writes to standard output: name files with --out and --errors")
 	}
 	for _, name := range []string{f.out, f.errors} {
 		if name == "" || name == "-" {
@@ -100,23 +100,21 @@ func (f *files) checkFiles(asJSON bool, input, settings string) error {
 		}
 		folder, base := filepath.Split(name)
 		if info, err := os.Stat(filepath.Join(folder, ".")); err != nil || !info.IsDir() || base == "" {
-			return &cli.UsageError{Err: fmt.Errorf("%s: there is no folder %s", name, filepath.Join(folder, "."))}
+			return cli.Usage("%s: there is no folder %s", name, filepath.Join(folder, "."))
 		}
 	}
 	if input == "-" {
 		input = "" // no file that an answer could replace
 	}
 	if same(f.out, f.errors) {
-		return &cli.UsageError{Err: fmt.Errorf("--out and --errors: %s and %s are the same file: one would replace "+
-			"the other", f.out, f.errors)}
+		return cli.Usage("--out and --errors: %s and %s are the same file: one would replace the other", f.out, f.errors)
 	}
 	for _, name := range []string{f.out, f.errors} {
 		if same(input, name) {
-			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the requests: the answers would replace it",
-				name)}
+			return cli.Usage("%s is the file of the requests: the answers would replace it", name)
 		}
 		if same(settings, name) {
-			return &cli.UsageError{Err: fmt.Errorf("%s is the file of the limits: the answers would replace it", name)}
+			return cli.Usage("%s is the file of the limits: the answers would replace it", name)
 		}
 		if name == "" || name == "-" {
 			continue

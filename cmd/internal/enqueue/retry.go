@@ -37,8 +37,8 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, customID, one := strings.Cut(args[0], ":")
 		if one == failed {
-			return &cli.UsageError{Err: errors.New("name one request, BATCH:CUSTOM_ID, or all failed ones, BATCH --failed: " +
-				"requests that succeeded are not sent again")}
+			return cli.Usage("name one request, BATCH:CUSTOM_ID, or all failed ones, BATCH --failed: requests that succeeded " +
+				"are not sent again")
 		}
 		s, b, err := t.openBatch(c.Context(), env, name)
 		if err != nil {
@@ -98,8 +98,7 @@ func (t *target) retry(
 	ctx context.Context, env cli.Environment, s *services, b batches.Batch, lines []int,
 ) (int, error) {
 	if b.State == batches.StateCancelled {
-		return 0, &cli.UsageError{Err: fmt.Errorf("batch %s was %w; enqueue its file again first", b.ID,
-			batches.ErrCancelled)}
+		return 0, cli.Usage("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)
 	}
 	if err := t.checkKeep(); err != nil {
 		return 0, err

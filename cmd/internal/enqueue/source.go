@@ -46,12 +46,11 @@ func newSource(limits []reservations.Limit, named []string, key string) (*source
 	for i, text := range named {
 		name, own, keyed := strings.Cut(text, ":")
 		if keyed && own == "" {
-			return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s: a key must follow the colon", text)}
+			return nil, cli.Usage("--limit %s: a key must follow the colon", text)
 		}
 		if i == len(named)-1 && key != "" {
 			if keyed {
-				return nil, &cli.UsageError{Err: fmt.Errorf("--limit %s and --key %s both name the key of the last "+
-					"limit: leave one out", text, key)}
+				return nil, cli.Usage("--limit %s and --key %s both name the key of the last limit: leave one out", text, key)
 			}
 			own = key
 		}
@@ -66,9 +65,9 @@ func newSource(limits []reservations.Limit, named []string, key string) (*source
 		s.buckets, charges[i] = append(s.buckets, b), reservations.Charge{Limit: name, Key: own}
 	}
 	if err := envelope.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--limit names a bucket twice: %s", s)}
+		return nil, cli.Usage("--limit names a bucket twice: %s", s)
 	} else if err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--limit: %w", err)}
+		return nil, cli.Usage("--limit: %w", err)
 	}
 	return s, nil
 }

@@ -42,7 +42,7 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 	case name == "-":
 		file, err = spool(ctx, func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil })
 	case err == nil && info.IsDir():
-		err = &cli.UsageError{Err: fmt.Errorf("%s is a folder", name)}
+		err = cli.Usage("%s is a folder", name)
 	case err == nil && !info.Mode().IsRegular():
 		//nolint:gosec // the user names the file
 		file, err = spool(ctx, func() (io.ReadCloser, error) { return os.Open(name) })

@@ -49,14 +49,14 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 		Example: `  headway status
   headway status 3f2a --failed
   headway status 3f2a --json`,
-		Args: cli.Args(cobra.MaximumNArgs(1)),
+		Args: cobra.MaximumNArgs(1),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")
 	c.Flags().BoolVar(&failed, "failed", false, "list the failed requests of BATCH: custom_id, task ID and error")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if failed && len(args) == 0 {
-			return &cli.UsageError{Err: errors.New("--failed lists the requests of one batch: name its BATCH")}
+			return cli.Usage("--failed lists the requests of one batch: name its BATCH")
 		}
 		s, err := t.openStored(c.Context(), env)
 		if err != nil {
@@ -110,12 +110,12 @@ func (s *services) find(ctx context.Context, name string) (batches.Batch, error)
 	b, err := s.batches.Batch(ctx, name)
 	switch {
 	case name == "":
-		return b, &cli.UsageError{Err: errors.New("the name of the batch is empty; `headway status` lists the newest")}
+		return b, cli.Usage("the name of the batch is empty; `headway status` lists the newest")
 	case errors.Is(err, batches.ErrBatchID):
-		return b, &cli.UsageError{Err: fmt.Errorf("%.80q is no name of a batch, which is short and has only letters, "+
-			"digits, - and _; `headway status` lists the newest", name)}
+		return b, cli.Usage("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `headway "+
+			"status` lists the newest", name)
 	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
-		return b, &cli.UsageError{Err: fmt.Errorf("%w; `headway status` lists the newest", err)}
+		return b, cli.Usage("%w; `headway status` lists the newest", err)
 	}
 	return b, err
 }

@@ -75,8 +75,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 // checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
 func (t *target) checkKeep() error {
 	if t.keep < keepBatchMin {
-		return &cli.UsageError{Err: fmt.Errorf("--keep %v must be at least %v for a batch: a request that ends while "+
-			"its file is enqueued again would be sent twice", t.keep, keepBatchMin)}
+		return cli.Usage("--keep %v must be at least %v for a batch: a request that ends while its file is enqueued again "+
+			"would be sent twice", t.keep, keepBatchMin)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (t *target) checkKeep() error {
 // options are the options of each task.
 func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Options, error) {
 	usage := func(format string, args ...any) (tasks.Options, error) {
-		return tasks.Options{}, &cli.UsageError{Err: fmt.Errorf(format, args...)}
+		return tasks.Options{}, cli.Usage(format, args...)
 	}
 	if strings.TrimSpace(t.queue) == "" {
 		return usage("--queue must not be blank")
@@ -137,8 +137,8 @@ func (t *target) load(model string) ([]reservations.Limit, *source, error) {
 		t.limits = []string{limit}
 	}
 	if len(t.limits) == 0 {
-		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--limit is required: name a limit of %s, or with --model a model "+
-			"of its providers", t.file)}
+		return nil, nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers",
+			t.file)
 	}
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {

@@ -48,7 +48,6 @@ with the limits of the workers that run. It changes nothing, except that it crea
 buckets are.`,
 		Example: `  headway check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --json`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
 	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the providers, e.g. in a health check")

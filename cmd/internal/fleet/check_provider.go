@@ -113,19 +113,17 @@ func checkProvider(ctx context.Context, p config.Provider, key string) (detail s
 	case err != nil:
 		return "", &connect.ServiceError{Setting: baseName, Address: base, Kind: connect.ErrUnreachable, Err: err}
 	case m.status == http.StatusUnauthorized, m.status == http.StatusForbidden:
-		return "", &cli.UsageError{Err: fmt.Errorf("%s: %s refuses the key: it answers %d", keyName, base, m.status)}
+		return "", cli.Usage("%s: %s refuses the key: it answers %d", keyName, base, m.status)
 	case m.status == http.StatusNotFound:
 		if deeper, _ := askModels(ctx, strings.TrimRight(base, "/")+"/v1", key); deeper.status != 0 &&
 			deeper.status != http.StatusNotFound {
-			return "", &cli.UsageError{Err: fmt.Errorf("%s: %s lacks its path: set it to %s/v1",
-				baseName, base, strings.TrimRight(base, "/"))}
+			return "", cli.Usage("%s: %s lacks its path: set it to %s/v1", baseName, base, strings.TrimRight(base, "/"))
 		}
 		return base + " answers, and has no list of models: neither path nor key could be checked", nil
 	case m.status != http.StatusOK:
 		return fmt.Sprintf("%s answers %d: the key could not be checked", base, m.status), nil
 	case !m.list:
-		return "", &cli.UsageError{Err: fmt.Errorf("%s: %s/models is no list of models: is it the address of an "+
-			"OpenAI-style API?", baseName, base)}
+		return "", cli.Usage("%s: %s/models is no list of models: is it the address of an OpenAI-style API?", baseName, base)
 	}
 	lines := []string{fmt.Sprintf("%s answers, models %d", base, len(m.names))}
 	for _, model := range p.Models {

@@ -53,15 +53,14 @@ func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (
 		}
 	}
 	if len(all.calls) == 0 && len(c.HTTP.AllowHosts) == 0 {
-		return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: the provider would refuse "+
-			"every request; `export %s=...` and start again. "+
-			"A worker for HTTP requests only needs none: list their hosts in http.allow_hosts",
-			strings.Join(missing, " or "), missing[0])}
+		return clients{}, cli.Usage("%s is not set: the provider would refuse every request; `export %s=...` and start "+
+			"again. A worker for HTTP requests only needs none: list their hosts in http.allow_hosts",
+			strings.Join(missing, " or "), missing[0])
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
 		if getenv(name) == "" {
-			return clients{}, &cli.UsageError{Err: fmt.Errorf("%s is not set: http.secrets lists it for tasks; "+
-				"`export %s=...` and start again, or take it off the list", name, name)}
+			return clients{}, cli.Usage("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or "+
+				"take it off the list", name, name)
 		}
 	}
 	settings := c.HTTP.Client(getenv)
@@ -81,7 +80,7 @@ func providersOf(c config.Config, getenv func(string) string) (config.Providers,
 	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}
 	fault := (*reservations.FieldError)(nil)
 	if _, err := llm.NewClient(p.Client(getenv)); errors.As(err, &fault) {
-		return config.Providers{p}, &cli.UsageError{Err: fmt.Errorf("OPENAI_BASE_URL: %s", fault.Problem)}
+		return config.Providers{p}, cli.Usage("OPENAI_BASE_URL: %s", fault.Problem)
 	}
 	return config.Providers{p}, nil
 }

@@ -42,7 +42,6 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 		Example: `  headway dashboard
   headway dashboard --listen 127.0.0.1:9000
   headway dashboard --allow-changes`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &file)
 	c.Flags().StringVar(&listen, "listen", pageAddress, "the `address` to listen on")
@@ -116,7 +115,7 @@ func onLoopback(address string) bool {
 func listenFor(ctx context.Context, address string) (net.Listener, error) {
 	on, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("--listen: %w; name another address", err)}
+		return nil, cli.Usage("--listen: %w; name another address", err)
 	}
 	return on, nil
 }

@@ -31,9 +31,7 @@ Requests of a batch are listed too; "headway retry BATCH --failed" sends them ag
   headway dead show report-42
   headway dead export --out dead.jsonl
   headway dead requeue --all --type mail --error "connection refused"`,
-		Args: cli.Args(cobra.NoArgs),
 	}
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(deadListCommand(env), deadShowCommand(env), deadExportCommand(env), deadRequeueCommand(env),
 		deadDeleteCommand(env))
 	return c
@@ -81,8 +79,8 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &cli.UsageError{Err: fmt.Errorf("--since %q is neither a time before now like 24h nor a time "+
-		"like 2026-05-01 or 2026-05-01T12:00:00Z", text)}
+	return time.Time{}, cli.Usage("--since %q is neither a time before now like 24h nor a time like 2026-05-01 or "+
+		"2026-05-01T12:00:00Z", text)
 }
 
 // openDead connects to the records. Done ends the connection.
@@ -164,7 +162,6 @@ much memory for a million tasks as for one.
 A file appears under its name when it is complete.`,
 		Example: `  headway dead export --out dead.jsonl
   headway dead export --type mail | jq -r .payload.to`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	f.flags(c)
 	c.Flags().StringVar(&out, "out", "-", "write to this `file`; - is the standard output")

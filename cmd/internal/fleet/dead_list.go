@@ -37,7 +37,6 @@ errors, then fewer columns.`,
 		Example: `  headway dead list
   headway dead list --queue batch --since 24h
   headway dead list --json | jq -r .error | sort | uniq -c | sort -rn`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	f.flags(c)
 	c.Flags().IntVar(&most, "limit", 0, "the most tasks to list; 0 for all")
@@ -49,7 +48,7 @@ errors, then fewer columns.`,
 			return err
 		}
 		if most < 0 {
-			return &cli.UsageError{Err: fmt.Errorf("--limit %d must not be negative", most)}
+			return cli.Usage("--limit %d must not be negative", most)
 		}
 		store, done, err := openDead(c.Context(), env)
 		if err != nil {

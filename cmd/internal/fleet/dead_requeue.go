@@ -35,15 +35,14 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 		Example: `  headway dead requeue report-42 report-43
   headway dead requeue --all
   headway dead requeue --all --type mail --error "timeout" --since 24h`,
-		Args: cli.Args(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 	}
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead tasks that match the other flags")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if all == (len(ids) > 0) {
-			return &cli.UsageError{Err: errors.New("name tasks, or give --all: one of both; " +
-				"see \"headway dead requeue --help\"")}
+			return cli.Usage("name tasks, or give --all: one of both; see \"headway dead requeue --help\"")
 		}
 		chosen, err := f.open(c.Context(), env)
 		if err != nil {
@@ -154,19 +153,17 @@ export them first. The exit code is 1 if one of the tasks is not dead.`,
 		Example: `  headway dead delete report-42
   headway dead delete --batch 3f2a9c0d1e4b5a67
   headway dead delete --all --type mail --since 24h`,
-		Args: cli.Args(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&f.batch, "batch", "", "all dead requests of this `BATCH`, by its whole name")
 	c.Flags().BoolVar(&all, "all", false, "all dead tasks that match the other flags")
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if many := all || f.batch != ""; many == (len(ids) > 0) {
-			return &cli.UsageError{Err: errors.New("name tasks, or give --all or --batch: one of them; " +
-				"see \"headway dead delete --help\"")}
+			return cli.Usage("name tasks, or give --all or --batch: one of them; see \"headway dead delete --help\"")
 		}
 		if len(ids) > 0 && f.kind+f.text+f.since != "" {
-			return &cli.UsageError{Err: errors.New("--type, --error and --since choose among all: leave out the IDs and " +
-				"give --all")}
+			return cli.Usage("--type, --error and --since choose among all: leave out the IDs and give --all")
 		}
 		chosen, err := f.open(c.Context(), env)
 		if err != nil {

@@ -29,7 +29,6 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
   headway demo --keep-estimate     # the provider counts estimates, not usage
   headway demo --ui                # with the page, until Ctrl-C
   headway demo --json | jq .utilization`,
-		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			s := demo.Settings{
 				KeepEstimate: keep, View: cli.Control(env.Err),
@@ -65,7 +64,7 @@ func demoWithPage(
 	ctx context.Context, env cli.Environment, s demo.Settings, listen string, movable, asJSON bool,
 ) error {
 	if !onLoopback(listen) {
-		return &cli.UsageError{Err: fmt.Errorf("--listen %s must be an address of loopback", listen)}
+		return cli.Usage("--listen %s must be an address of loopback", listen)
 	}
 	on, err := devListen(ctx, listen, movable)
 	if err != nil {

@@ -36,7 +36,6 @@ there, and the buckets as well.
 The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
 		Example: `  headway dev
   headway enqueue "Why is the sky blue?" --limit openai    # in another terminal`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	configFlag(c, &s.file)
 	c.Flags().StringVar(&listen, "listen", pageAddress,
@@ -52,12 +51,11 @@ The page may change things, and needs no credentials: it is on loopback, and not
 // dev runs everything until ctx ends.
 func dev(ctx context.Context, s runSettings, listen string, movable bool, env cli.Environment) (err error) {
 	if !onLoopback(listen) {
-		return &cli.UsageError{Err: fmt.Errorf("--listen %s must be an address of loopback: everybody may change things "+
-			"on this page", listen)}
+		return cli.Usage("--listen %s must be an address of loopback: everybody may change things on this page", listen)
 	}
 	if running, lives := connect.FindDev(ctx, env.Getenv); lives {
-		return &cli.UsageError{Err: fmt.Errorf("`headway dev` runs already, as process %d, with its page at %s: end it first",
-			running.PID, running.Page)}
+		return cli.Usage("`headway dev` runs already, as process %d, with its page at %s: end it first", running.PID,
+			running.Page)
 	}
 	settings, err := config.Load(s.file)
 	if err != nil {

@@ -45,8 +45,7 @@ The exit code is 1 where there is no such task.`,
 		"print a JSON list, with one object for each queue in which there is such a task")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if strings.TrimSpace(args[0]) == "" {
-			return &cli.UsageError{Err: errors.New("the ID of the task is empty; name one, as it was given when the " +
-				"task was enqueued")}
+			return cli.Usage("the ID of the task is empty; name one, as it was given when the task was enqueued")
 		}
 		settings, err := config.Load(file)
 		if err != nil && (!errors.Is(err, os.ErrNotExist) || c.Flags().Changed("config")) {

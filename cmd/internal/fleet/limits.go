@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -31,9 +30,7 @@ What is set stays set, also when workers restart, until "limits unset". It is ke
   headway limits set openai.tokens 50000/m --capacity 5000 --key acme
   headway limits unset openai.requests
   headway limits unblock openai`,
-		Args: cli.Args(cobra.NoArgs),
 	}
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(
 		limitsSetCommand(env), limitsUnsetCommand(env), limitsListCommand(env), newLimitsShow(env),
 		limitsResetCommand(env), limitsUnblockCommand(env),
@@ -59,8 +56,8 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 			switch {
 			case l.Name+"."+m.Name != name:
 			case limit != "":
-				return "", "", &cli.UsageError{Err: fmt.Errorf("%q is meter %s of limit %s, and meter %s of limit %s: "+
-					"give one of them another name", name, meter, limit, m.Name, l.Name)}
+				return "", "", cli.Usage("%q is meter %s of limit %s, and meter %s of limit %s: give one of them another name",
+					name, meter, limit, m.Name, l.Name)
 			default:
 				limit, meter = l.Name, m.Name
 			}
@@ -71,15 +68,15 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 		return limit, meter, nil
 	}
 	if len(known) == 0 {
-		return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q: the file has no limits; name the one "+
-			"that the workers read with --config", name)}
+		return "", "", cli.Usage("there is no meter %q: the file has no limits; name the one that the workers read with "+
+			"--config", name)
 	}
 	if of, ok := strings.CutSuffix(name, "."+reservations.MeterInFlight); ok && slices.ContainsFunc(limits,
 		func(l reservations.Limit) bool { return l.Name == of }) {
-		return "", "", &cli.UsageError{Err: fmt.Errorf("limit %s has no in_flight: add it to the limit in the file, e.g. "+
-			"in_flight: 20; then its number can be set", of)}
+		return "", "", cli.Usage("limit %s has no in_flight: add it to the limit in the file, e.g. in_flight: 20; then its "+
+			"number can be set", of)
 	}
-	return "", "", &cli.UsageError{Err: fmt.Errorf("there is no meter %q; %s", name, nearest.There(name, known))}
+	return "", "", cli.Usage("there is no meter %q; %s", name, nearest.There(name, known))
 }
 
 // stored are the limits of the file under the overrides that are stored now.

@@ -69,7 +69,6 @@ and its time. What was set counts; for a key its own first. On a terminal that i
 times, then no bursts, then neither author nor time of a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")

@@ -89,8 +89,8 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 		return &cli.UsageError{Err: err}
 	}
 	if at.Shard != 0 {
-		return &cli.UsageError{Err: fmt.Errorf("%q is one shard; all shards of a bucket are changed together: name %q",
-			name, bucket.Name(at.Limit, at.Key))}
+		return cli.Usage("%q is one shard; all shards of a bucket are changed together: name %q", name,
+			bucket.Name(at.Limit, at.Key))
 	}
 	s, err := openSight(ctx, c, env)
 	if err != nil {

@@ -54,8 +54,7 @@ start until enough have ended.`,
 		case capacity == 0:
 			capacity = reservations.NoBurst
 		case !(capacity > 0):
-			return &cli.UsageError{Err: fmt.Errorf("--capacity: %v must not be negative; leave it out to keep what is "+
-				"configured", capacity)}
+			return cli.Usage("--capacity: %v must not be negative; leave it out to keep what is configured", capacity)
 		}
 		return setLimit(c.Context(), env, s, args[0], args[1], capacity)
 	}
@@ -164,9 +163,7 @@ be taken back as well.`,
 
 func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
 	if len(s.key) > reservations.MaxKey { // an override may have any other key
-		return &cli.UsageError{
-			Err: fmt.Errorf("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey),
-		}
+		return cli.Usage("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey)
 	}
 	now, err := openStored(ctx, env, s.file)
 	if err != nil {

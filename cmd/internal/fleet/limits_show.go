@@ -39,7 +39,7 @@ tasks wait. It changes nothing.`,
 		Example: `  headway limits show
   headway limits show openai
   headway limits show tenant:acme --json | jq '.limits[].buckets[].waiting'`,
-		Args: cli.Args(cobra.MaximumNArgs(1)),
+		Args: cobra.MaximumNArgs(1),
 	}
 	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

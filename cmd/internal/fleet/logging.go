@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -16,8 +15,7 @@ import (
 func newLogger(w io.Writer, s runSettings) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, nil, &cli.UsageError{Err: fmt.Errorf("--log-level: %q must be debug, info, warn or error",
-			s.logLevel)}
+		return nil, nil, cli.Usage("--log-level: %q must be debug, info, warn or error", s.logLevel)
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch s.logFormat {
@@ -26,7 +24,7 @@ func newLogger(w io.Writer, s runSettings) (*slog.Logger, *slog.LevelVar, error)
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), level, nil
 	}
-	return nil, nil, &cli.UsageError{Err: fmt.Errorf("--log-format: %q must be text or json", s.logFormat)}
+	return nil, nil, cli.Usage("--log-format: %q must be text or json", s.logFormat)
 }
 
 // switchLevel switches the level between debug and what it is now, for each SIGUSR1, until stop is called. A log that

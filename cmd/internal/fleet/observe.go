@@ -73,8 +73,7 @@ func localAddress(address string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n > 65535 {
-		return "", &cli.UsageError{Err: fmt.Errorf("--metrics: %q must be a port or host:port, e.g. 127.0.0.1:9464",
-			address)}
+		return "", cli.Usage("--metrics: %q must be a port or host:port, e.g. 127.0.0.1:9464", address)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -92,15 +91,13 @@ func keyLabels(texts []string, limits []reservations.Limit) (map[string]int, err
 	for _, text := range texts {
 		limit, number, given := strings.Cut(text, "=")
 		if !slices.Contains(names, limit) {
-			return nil, &cli.UsageError{Err: fmt.Errorf("--metrics-keys: there is no limit %q; %s", limit,
-				nearest.There(limit, names))}
+			return nil, cli.Usage("--metrics-keys: there is no limit %q; %s", limit, nearest.There(limit, names))
 		}
 		n := keysDefault
 		if given {
 			var err error
 			if n, err = strconv.Atoi(number); err != nil || n < 1 {
-				return nil, &cli.UsageError{Err: fmt.Errorf("--metrics-keys: %q must be LIMIT or LIMIT=NUMBER, "+
-					"e.g. tenant=%d", text, keysDefault)}
+				return nil, cli.Usage("--metrics-keys: %q must be LIMIT or LIMIT=NUMBER, e.g. tenant=%d", text, keysDefault)
 			}
 		}
 		labels[limit] = n

@@ -33,7 +33,6 @@ changed there. The exit code is 1 if a worker found a fault, if one did not answ
 A worker that does not answer in time reads its file when it reaches Redis again, within an hour.`,
 		Example: `  headway reload
   headway reload --timeout 30s --json`,
-		Args: cli.Args(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the answers as a JSON list")
 	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for the answers")

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -66,7 +65,6 @@ sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
 		Example: `  headway worker
   headway worker --config prod.yaml --concurrency 200 --log-format json
   headway worker --metrics 127.0.0.1:9464 --metrics-keys tenant=50`,
-		Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), s, env) },
 	}
 	configFlag(c, &s.file)
@@ -85,8 +83,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	if s.concurrency < 0 {
-		return &cli.UsageError{Err: fmt.Errorf("--concurrency: %d must not be negative; 0 takes it from %s",
-			s.concurrency, s.file)}
+		return cli.Usage("--concurrency: %d must not be negative; 0 takes it from %s", s.concurrency, s.file)
 	}
 	said, err := config.Load(s.file)
 	if err != nil {
