@@ -164,7 +164,7 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	if err != nil {
 		return err
 	}
-	if turn.Status == engine.StatusWaiting {
+	if turn.State == waitlist.StateWaiting {
 		m.delivered(d)
 		return m.scheduler.Engine().Return(turn)
 	}
@@ -175,7 +175,7 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 		}
 	} else {
 		promoted := c
-		promoted.Held = turn.Held(c)
+		promoted.Held = turn.Holds(c)
 		d.outcome, err = m.limiter.Start(ctx, promoted)
 	}
 	if err != nil {

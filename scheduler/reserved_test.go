@@ -9,7 +9,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -85,7 +84,7 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 		t.Errorf("%v tokens are promised ahead", ahead)
 	}
 	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
-	if err != nil || turn.Status != engine.StatusWaiting || turn.Held(requests(1)) != reservations.StateReserved {
+	if err != nil || turn.State != waitlist.StateWaiting || turn.Holds(requests(1)) != reservations.StateReserved {
 		t.Errorf("the first task: %+v, %v", turn, err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -128,7 +127,7 @@ func TestSortKilled(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if in := time.Until(info.NextProcessAt); turn.Status == engine.StatusNew && in > 20*time.Second {
+				if in := time.Until(info.NextProcessAt); turn.State == waitlist.StateNew && in > 20*time.Second {
 					t.Fatalf("asynq delivers %s, which waits nowhere, in %v", info.ID, in)
 				}
 			}
@@ -246,7 +245,7 @@ func TestWithdrawWhileSorting(t *testing.T) {
 	}
 	for i, id := range limited {
 		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: id}, nil)
-		if err != nil || (turn.Status == engine.StatusNew) != (i < withdrawn) {
+		if err != nil || (turn.State == waitlist.StateNew) != (i < withdrawn) {
 			t.Fatalf("%s: %+v, %v", id, turn, err)
 		}
 	}

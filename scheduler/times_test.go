@@ -132,7 +132,7 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	until(t, "the reservation is released", func() bool { return plan(t, l) <= before })
 	until(t, "the task has left the waitlist", func() bool {
 		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named(info.ID)), []reservations.Charge{requests(1)})
-		return err == nil && turn.Status == engine.StatusNew
+		return err == nil && turn.State == waitlist.StateNew
 	})
 	if e, err := s.Explain(t.Context(), named(info.ID)); err != nil ||
 		!strings.Contains(e.Summary(), "; it had to start by ") {

@@ -128,32 +128,32 @@ func TestTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		w := newWaits(t, client)
-		if turn := w.arrive("a"); turn.Status != engine.StatusNew || turn.Behind(requests(1)) ||
-			turn.Held(requests(1)) != "" {
+		if turn := w.arrive("a"); turn.State != waitlist.StateNew || turn.Behind(requests(1)) ||
+			turn.Holds(requests(1)) != "" {
 			t.Fatalf("new: %+v", turn)
 		}
 		if o := ask(t, w.limiter, requests(1)); !o.Started() {
 			t.Fatalf("%+v", o)
 		}
 		w.wait("a", "b")
-		if turn := w.arrive("c"); turn.Status != engine.StatusNew || !turn.Behind(requests(1)) {
+		if turn := w.arrive("c"); turn.State != waitlist.StateNew || !turn.Behind(requests(1)) {
 			t.Errorf("behind others: %+v", turn)
 		}
 		turn := w.arrive("b")
-		if turn.Status != engine.StatusWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
-			turn.Held(requests(1)) != reservations.StateReserved {
+		if turn.State != waitlist.StateWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
+			turn.Holds(requests(1)) != reservations.StateReserved {
 			t.Errorf("waiting: %+v", turn)
 		}
 		if in := w.deferred(w.Engine().Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
 			t.Errorf("it goes back for %v", in)
 		}
 		w.promote("a")
-		if turn = w.arrive("a"); turn.Status != engine.StatusPromoted ||
-			turn.Held(requests(1)) != reservations.StateReserved {
+		if turn = w.arrive("a"); turn.State != waitlist.StatePromoted ||
+			turn.Holds(requests(1)) != reservations.StateReserved {
 			t.Errorf("promoted: %+v", turn)
 		}
 		promoted := requests(1)
-		promoted.Held = turn.Held(promoted)
+		promoted.Held = turn.Holds(promoted)
 		o, err := w.limiter.Start(t.Context(), promoted)
 		if err != nil || o.Started() {
 			t.Fatalf("%+v, %v", o, err)
@@ -168,7 +168,7 @@ func TestTurn(t *testing.T) {
 		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}
-		if turn = w.arrive("a"); turn.Status != engine.StatusNew || !turn.Behind(requests(1)) {
+		if turn = w.arrive("a"); turn.State != waitlist.StateNew || !turn.Behind(requests(1)) {
 			t.Errorf("begun: %+v", turn)
 		}
 	})
@@ -206,7 +206,7 @@ func TestWaitRefusedWithoutALimit(t *testing.T) {
 	w := newWaits(t, mini(t))
 	err := w.Engine().WaitRefused(t.Context(), waitlist.Task(named("a")), reservations.Charge{}, time.Minute,
 		reservations.Outcome{}, errors.New("429"), nil)
-	if d := engine.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").Status != engine.StatusNew {
+	if d := engine.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").State != waitlist.StateNew {
 		t.Errorf("it comes back in %v", d)
 	}
 }
@@ -248,7 +248,7 @@ func TestWaitWithoutRedis(t *testing.T) {
 	o := ask(t, l, requests(1))
 	server.SetError("LOADING busy")
 	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
-	if err == nil || turn.Status != engine.StatusNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
+	if err == nil || turn.State != waitlist.StateNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
 		t.Errorf("turn = %+v, %v", turn, err)
 	}
 	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, requests(1), o)

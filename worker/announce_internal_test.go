@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -24,25 +25,25 @@ func TestLatenessOfAStart(t *testing.T) {
 		for _, c := range []struct {
 			name     string
 			outcomes []reservations.Outcome
-			status   engine.Status
+			status   waitlist.State
 			want     time.Duration
 			waited   bool
 		}{
-			{name: "unlimited", status: engine.StatusNew},
-			{name: "at once", status: engine.StatusNew, outcomes: []reservations.Outcome{plain}, want: ago},
-			{name: "only held", status: engine.StatusNew, outcomes: []reservations.Outcome{held}, want: ago - hold},
+			{name: "unlimited", status: waitlist.StateNew},
+			{name: "at once", status: waitlist.StateNew, outcomes: []reservations.Outcome{plain}, want: ago},
+			{name: "only held", status: waitlist.StateNew, outcomes: []reservations.Outcome{held}, want: ago - hold},
 			{
-				name: "held by the first of two", status: engine.StatusNew, outcomes: []reservations.Outcome{held, plain},
+				name: "held by the first of two", status: waitlist.StateNew, outcomes: []reservations.Outcome{held, plain},
 				want: ago - hold,
 			},
 			{
-				name: "promoted", status: engine.StatusPromoted, outcomes: []reservations.Outcome{held}, want: ago - hold,
+				name: "promoted", status: waitlist.StatePromoted, outcomes: []reservations.Outcome{held}, want: ago - hold,
 				waited: true,
 			},
 		} {
 			var got Event
 			g := &guard{log: slog.New(slog.DiscardHandler), events: []func(Event){func(e Event) { got = e }}}
-			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Status: c.status}}
+			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Arrived: waitlist.Arrived{State: c.status}}}
 			for _, o := range c.outcomes {
 				d.claims = append(d.claims, &reservations.Claim{
 					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Ready: at.Add(o.Hold),

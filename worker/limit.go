@@ -180,7 +180,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 	}
 	d.turn = turn
 	g.engine.Claim(early, turn, d.claims)
-	if turn.Status == engine.StatusWaiting {
+	if turn.State == waitlist.StateWaiting {
 		back := func(context.Context, waitlist.Task) error { return g.engine.Return(turn) }
 		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
 	}
@@ -246,11 +246,11 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 	default:
 		if g.outage.report(nil) {
 			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-			g.engine.Recovered(ctx)
 		}
-		if !alone {
-			g.engine.Answered(ctx, bucket)
+		if alone {
+			bucket = ""
 		}
+		g.engine.Answered(ctx, bucket)
 	}
 	return err
 }

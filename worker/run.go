@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -61,7 +62,7 @@ func (g *guard) announce(ctx context.Context, d *delivery) {
 	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.charges()}
 	if len(d.claims) > 0 {
 		s.Outcome, s.Lateness = d.claims.provider().Outcome, time.Since(d.claims.ready())
-		s.Waited = d.turn.Status == engine.StatusPromoted
+		s.Waited = d.turn.State == waitlist.StatePromoted
 		d.hold, d.late = s.Outcome.Hold, s.Lateness
 		if since := d.turn.Since(); !since.IsZero() {
 			d.wait = time.Since(since)

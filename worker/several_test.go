@@ -13,7 +13,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -164,7 +163,7 @@ func TestSuccessorHasAllPlaces(t *testing.T) {
 	b.left("tenant", "a", 90)
 	charged := []reservations.Charge{{Limit: "tenant", Key: "a"}, {Limit: "api"}}
 	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: "b~1"}, charged)
-	if err != nil || turn.Bucket != "api" || turn.Held(charged[1]) == "" || turn.Held(charged[0]) != "" {
+	if err != nil || turn.Bucket != "api" || turn.Holds(charged[1]) == "" || turn.Holds(charged[0]) != "" {
 		t.Errorf("the copy waits as %+v, %v", turn, err)
 	}
 	copied := b.info("b~1", asynq.TaskStateScheduled)
@@ -319,7 +318,7 @@ func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 	}
 	b.left("tenant", "a", 100)
 	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
-	if err != nil || turn.Status == engine.StatusNew || turn.Bucket != "tenant:a" {
+	if err != nil || turn.State == waitlist.StateNew || turn.Bucket != "tenant:a" {
 		t.Errorf("the task waits as %+v, %v", turn, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -141,7 +140,7 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	}
 	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
 	// promoted before the worker stopped, or not
-	if err != nil || turn.Status == engine.StatusNew || len(b.starts) != 0 {
+	if err != nil || turn.State == waitlist.StateNew || len(b.starts) != 0 {
 		t.Errorf("after the stop: %+v, %v", turn, err)
 	}
 	if waits, err := b.inspector.GetTaskInfo("default", info.ID); err != nil || waits.Retried != 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -40,10 +39,10 @@ func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Dura
 	if known, ok := errors.AsType[*faultyError](cause); ok {
 		return known.left
 	}
-	f := fault{until: time.Now().Add(pauseShortest), cause: cause, alone: isFault(cause)}
-	s.faults.note(bucket, f)
+	f, alone := fault{until: time.Now().Add(pauseShortest), cause: cause}, isFault(cause)
+	s.faults.note(bucket, f, alone)
 	failure := waitlist.Failure{
-		Away: !f.alone, Shortest: pauseShortest, Longest: pauseLongest,
+		Away: !alone, Shortest: pauseShortest, Longest: pauseLongest,
 		Random: rand.Float64(), //nolint:gosec // jitter needs no secrecy
 	}
 	pause, began, err := s.list.Fail(ctx, bucket, failure)
@@ -52,12 +51,12 @@ func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Dura
 			slog.String("bucket", bucket), slog.Any("error", err))
 		return time.Duration((1 + failure.Random) * float64(pauseShortest))
 	}
-	if began && f.alone {
+	if began && alone {
 		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait",
 			slog.String("bucket", bucket), slog.Any("error", cause))
 	}
 	f.until = time.Now().Add(pause)
-	s.faults.note(bucket, f)
+	s.faults.note(bucket, f, alone)
 	return pause
 }
 
@@ -75,46 +74,43 @@ const (
 // faults are the buckets that could not be asked, as far as this process has seen. The zero value is ready. Safe for
 // concurrent use.
 type faults struct {
-	mu      sync.Mutex // guards buckets
+	mu      sync.Mutex // guards what is below
+	away    bool       // the store did not answer
 	buckets map[string]fault
 }
 
+// fault is that of a bucket that alone can't be asked.
 type fault struct {
 	until time.Time // the end of the pause
 	cause error
-	alone bool // the store answers
 }
 
-// note remembers a fault.
-func (f *faults) note(bucket string, noted fault) {
+// note remembers a fault, or that the store is away.
+func (f *faults) note(bucket string, noted fault, alone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.away = f.away || !alone; !alone {
+		return
+	}
 	if f.buckets == nil || len(f.buckets) >= faultsMost {
 		f.buckets = map[string]fault{}
 	}
 	f.buckets[bucket] = noted
 }
 
-// find returns the fault of a bucket that alone can't be asked and whose pause is not over.
+// find returns the fault of a bucket whose pause is not over.
 func (f *faults) find(bucket string, now time.Time) (fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found := f.buckets[bucket]
-	return found, found.alone && now.Before(found.until)
+	return found, now.Before(found.until)
 }
 
-// over notes that the bucket answers, and says whether that shows that its store is back.
+// over notes that the bucket answers, and says whether that shows that the store is back.
 func (f *faults) over(bucket string) (back bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, ok := f.buckets[bucket]
 	delete(f.buckets, bucket)
-	return ok && !found.alone
-}
-
-// back notes that the store answers.
-func (f *faults) back() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.buckets, func(_ string, known fault) bool { return !known.alone })
+	back, f.away = f.away, false
+	return back
 }

@@ -37,8 +37,8 @@ func TestFaults(t *testing.T) {
 	if f.over("a") {
 		t.Error("an outage ended that never began")
 	}
-	f.note("a", fault{until: now.Add(time.Second)})
-	f.note("b", fault{until: now.Add(time.Second), alone: true})
+	f.note("a", fault{until: now.Add(time.Second)}, false)
+	f.note("b", fault{until: now.Add(time.Second)}, true)
 	if _, ok := f.find("a", now); ok {
 		t.Error("a bucket is not asked whose store was away")
 	}
@@ -51,9 +51,8 @@ func TestFaults(t *testing.T) {
 	if !f.over("a") || f.over("a") {
 		t.Error("an outage ends once")
 	}
-	f.note("a", fault{until: now.Add(time.Second)})
-	f.back()
-	if f.over("a") || len(f.buckets) != 1 {
+	f.note("a", fault{until: now.Add(time.Second)}, false)
+	if !f.over("") || f.over("a") || len(f.buckets) != 1 {
 		t.Errorf("after the end of the outage: %v", f.buckets)
 	}
 	if f.over("b") {

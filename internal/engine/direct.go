@@ -74,7 +74,7 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 		switch err := p.arrive(ctx); {
 		case err != nil && stored:
 			p.turn, next = was, callerRetry
-		case p.turn.Status == StatusWaiting:
+		case p.turn.State == waitlist.StateWaiting:
 			next = callerNet + rand.N(callerNet) //nolint:gosec // jitter needs no secrecy
 		default:
 			return nil
@@ -132,15 +132,6 @@ func (p *place) Leave(ctx context.Context) {
 	if err := p.s.leave(ctx, p.task, Charges(p.claims)); err != nil {
 		p.s.config.Logger.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
 	}
-}
-
-// call calls promoted callers.
-func (d *dispatcher) call(ctx context.Context, ids []string) error {
-	promoted := make([]waitlist.Task, len(ids))
-	for i, id := range ids {
-		promoted[i] = waitlist.Task{Queue: waitlist.QueueCallers, ID: id}
-	}
-	return d.s.list.Call(ctx, promoted)
 }
 
 // dropDead takes the callers of dead processes out of what is planned, and has them leave in the background, with their

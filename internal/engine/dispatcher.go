@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,9 +70,10 @@ type dispatcher struct {
 	pause   time.Duration // after an error; zero when there was none
 }
 
-// waking is a promoted task that asynq could not deliver yet, because its last worker has not put it back.
+// waking is a promoted task that asynq has to deliver, now or again: its last worker had not put it back.
 type waking struct {
 	task  waitlist.Task
+	rank  int // the smaller ones go first
 	at    time.Time
 	tries int
 }
@@ -146,7 +148,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	duty := waitlist.Duty{
 		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
 	}
-	look, err := d.s.list.Look(ctx, duty, d.pausedQueues())
+	look, err := d.s.list.Look(ctx, duty, slices.Collect(maps.Keys(d.paused)))
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +173,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	again, err := d.wakeAgain(ctx)
+	again, err := d.wake(ctx)
 	d.refresh(ctx)
 	if again > 0 {
 		rest = min(rest, again)
@@ -186,7 +188,7 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 		return rest, nil
 	}
 	plans := make([]waitlist.Plan, 0, len(look.Due))
-	urgent := map[waitlist.Task]bool{}
+	rank := map[waitlist.Task]int{} // below zero for urgent tasks
 	paused := func(w waitlist.Waiting) bool { return d.paused[w.Queue] }
 	for _, due := range look.Due {
 		due.Heads = slices.DeleteFunc(due.Heads, paused)
@@ -199,7 +201,9 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 			p.Next = pausedEvery
 		}
 		for _, w := range due.Heads {
-			urgent[w.Task] = w.Urgent
+			if w.Urgent {
+				rank[w.Task] = -1
+			}
 		}
 		plans = append(plans, p)
 		if p.Next > 0 {
@@ -210,49 +214,62 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	if err != nil || !onDuty {
 		return 0, err
 	}
-	slices.SortStableFunc(promoted, func(a, b waitlist.Task) int {
-		switch {
-		case urgent[a] == urgent[b]:
-			return 0
-		case urgent[a]:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(promoted, func(a, b waitlist.Task) int { return cmp.Compare(rank[a], rank[b]) })
 	if d.s.Promoted != nil {
 		d.s.Promoted(promoted)
 	}
-	return rest, d.deliver(ctx, promoted, urgent)
+	d.deliver(promoted, rank)
+	return rest, nil
 }
 
-// deliver has asynq deliver the tasks next.
-func (d *dispatcher) deliver(ctx context.Context, promoted []waitlist.Task, urgent map[waitlist.Task]bool) error {
-	ids, first := map[string][]string{}, map[string]int{}
+// deliver has the next wake deliver the tasks.
+func (d *dispatcher) deliver(promoted []waitlist.Task, rank map[waitlist.Task]int) {
 	for _, t := range promoted {
-		ids[t.Queue] = append(ids[t.Queue], t.ID)
-		if urgent[t] {
-			first[t.Queue]++
+		d.awake = append(d.awake, waking{task: t, rank: rank[t]})
+	}
+}
+
+// wake has asynq deliver the promoted tasks that are due, and says when the next one is. Tasks of a queue that can't be
+// woken are due again at once.
+func (d *dispatcher) wake(ctx context.Context) (next time.Duration, err error) {
+	now := time.Now()
+	due := map[string][]waking{}
+	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool {
+		if w.at.After(now) {
+			return false
+		}
+		due[w.task.Queue] = append(due[w.task.Queue], w)
+		return true
+	})
+	for queue, all := range due {
+		if failed := d.wakeQueue(ctx, queue, all); failed != nil {
+			d.awake = append(d.awake, all...)
+			err = errors.Join(err, failed)
 		}
 	}
-	var faults []error
-	for queue, of := range ids {
-		if queue == waitlist.QueueCallers {
-			faults = append(faults, d.call(ctx, of))
-			continue
-		}
-		results, err := d.s.queues.Wake(ctx, queue, of, first[queue])
-		if err != nil {
-			results = make([]asynqdb.Wake, len(of))
-			for i := range results {
-				results[i] = asynqdb.Active // tried again
-			}
-			faults = append(faults, err)
-		}
-		for i, r := range results {
-			d.woke(ctx, waking{task: waitlist.Task{Queue: queue, ID: of[i]}}, r)
+	for _, w := range d.awake {
+		if in := max(time.Millisecond, time.Until(w.at)); next == 0 || in < next {
+			next = in
 		}
 	}
-	return errors.Join(faults...)
+	return next, err
+}
+
+// wakeQueue has asynq deliver tasks of one queue, urgent ones first, or calls promoted callers.
+func (d *dispatcher) wakeQueue(ctx context.Context, queue string, all []waking) error {
+	slices.SortStableFunc(all, func(a, b waking) int { return cmp.Compare(a.rank, b.rank) })
+	tasks, ids, urgent := make([]waitlist.Task, len(all)), make([]string, len(all)), 0
+	for i, w := range all {
+		tasks[i], ids[i], urgent = w.task, w.task.ID, urgent-w.rank
+	}
+	if queue == waitlist.QueueCallers {
+		return d.s.list.Call(ctx, tasks)
+	}
+	results, err := d.s.queues.Wake(ctx, queue, ids, urgent)
+	for i, r := range results {
+		d.woke(ctx, all[i], r)
+	}
+	return err
 }
 
 // woke sees to a task that asynq could not deliver.
@@ -273,40 +290,6 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 	case asynqdb.Unknown:
 		d.lost(ctx, w.task)
 	}
-}
-
-// wakeAgain tries tasks again that their last workers had not put back, and says when the next of them is due.
-func (d *dispatcher) wakeAgain(ctx context.Context) (time.Duration, error) {
-	now := time.Now()
-	due := map[string][]waking{}
-	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool {
-		if w.at.After(now) {
-			return false
-		}
-		due[w.task.Queue] = append(due[w.task.Queue], w)
-		return true
-	})
-	for queue, all := range due {
-		ids := make([]string, len(all))
-		for i, w := range all {
-			ids[i] = w.task.ID
-		}
-		results, err := d.s.queues.Wake(ctx, queue, ids, 0)
-		if err != nil {
-			d.awake = append(d.awake, all...)
-			return ErrorPause, err
-		}
-		for i, r := range results {
-			d.woke(ctx, all[i], r)
-		}
-	}
-	var next time.Duration
-	for _, w := range d.awake {
-		if in := max(time.Millisecond, time.Until(w.at)); next == 0 || in < next {
-			next = in
-		}
-	}
-	return next, nil
 }
 
 // lost sees to a promoted task that asynq has in none of its sets. A task that was deleted, or archived after a
@@ -364,32 +347,21 @@ func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 func (d *dispatcher) takeOver(ctx context.Context) error {
 	d.followed.Store(nil)
 	all, err := d.s.list.AllPromoted(ctx)
-	if err != nil {
-		return err
-	}
-	return d.deliver(ctx, all, nil)
+	d.deliver(all, nil)
+	return err
 }
-
-// pausedQueues are the queues whose tasks are passed over.
-func (d *dispatcher) pausedQueues() []string { return slices.Collect(maps.Keys(d.paused)) }
 
 // checkPauses finds out which queues are paused: the queues of the tasks in sight once a second, and new queues at
 // once.
 func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error {
 	queues := map[string]bool{}
-	unknown := false
+	maps.Copy(queues, d.seen)
 	for _, due := range look.Due {
 		for _, w := range due.Heads {
 			queues[w.Queue] = true
 		}
 	}
-	for q := range d.seen {
-		queues[q] = true
-	}
-	for q := range queues {
-		unknown = unknown || !d.seen[q]
-	}
-	if !unknown && time.Since(d.checked) < pausedEvery || len(queues) == 0 {
+	if len(queues) == len(d.seen) && time.Since(d.checked) < pausedEvery || len(queues) == 0 {
 		return nil
 	}
 	paused, err := d.s.queues.Paused(ctx, slices.Collect(maps.Keys(queues)))

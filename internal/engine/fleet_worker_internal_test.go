@@ -76,7 +76,7 @@ func (d *simDelivery) arrive() {
 	if w.list.records[d.task] != nil && w.forget > 0 && w.random.Float64() < w.forget {
 		w.list.leave(d.task)
 	}
-	d.turn = Turn{Status: StatusNew, Charges: slices.Clone(w.all[d.task].charges)}
+	d.turn = Turn{Charges: slices.Clone(w.all[d.task].charges)}
 	var buckets []string
 	for i := range d.turn.Charges {
 		c := &d.turn.Charges[i]
@@ -84,7 +84,7 @@ func (d *simDelivery) arrive() {
 		buckets = append(buckets, c.Bucket())
 	}
 	d.turn.fill(w.list.arrive(d.task, buckets))
-	if d.turn.Status == StatusWaiting {
+	if d.turn.State == waitlist.StateWaiting {
 		d.putBack(d.turn.info.left(simBase.Add(w.now)))
 		return
 	}
@@ -100,7 +100,7 @@ func (d *simDelivery) ask() {
 			c = d.turn.Charges[i]
 		}
 	}
-	held := d.turn.Held(c)
+	held := d.turn.Holds(c)
 	r := bucket.Request{Op: bucket.OpStart, Urgent: c.Urgent}
 	switch {
 	case held != "":
@@ -181,11 +181,11 @@ func (d *simDelivery) start() {
 	t.started = w.now
 	w.judge.start(d.task, w.now)
 	for i, c := range d.turn.Charges {
-		if d.turn.Status != StatusNew || d.turn.behind[c.Bucket()] > 0 {
+		if d.turn.State != waitlist.StateNew || d.turn.others(c.Bucket()) {
 			d.p.answer(c.Bucket(), d.out[i].Bucket, false)
 		}
 	}
-	if d.turn.Status != StatusNew {
+	if d.turn.State != waitlist.StateNew {
 		d.p.begun = append(d.p.begun, d.task)
 		d.p.report()
 	}
@@ -227,7 +227,7 @@ func (d *simDelivery) giveBack() {
 	w := d.w
 	for i := range d.asked {
 		c := d.turn.Charges[i]
-		held := d.turn.Held(c)
+		held := d.turn.Holds(c)
 		w.call(w.fleet.store, func() {
 			o := w.apply(c, bucket.Request{Op: bucket.OpSettle, Reserved: held == reservations.StateReserved})
 			d.p.answer(c.Bucket(), o.Bucket, true)
@@ -250,7 +250,7 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.giveBack()
 	info := d.turn.info
 	info.Why = WhyStore
-	d.p.faults.note(c.Bucket(), fault{})
+	d.p.faults.note(c.Bucket(), fault{}, false)
 	pause := w.list.fail(c.Bucket(), w.random.Float64())
 	d.join(w.sched.entry(context.Background(), w.all[d.task].name, d.turn, c), info, pause, nil)
 }

@@ -55,7 +55,7 @@ func (s *Engine) LeaveAll(ctx context.Context, gone []waitlist.Task, charges [][
 
 // Drop removes every trace of a delivered task that will not start, because its worker refuses it.
 func (s *Engine) Drop(ctx context.Context, t waitlist.Task, turn Turn) error {
-	if turn.Status == StatusNew {
+	if turn.State == waitlist.StateNew && len(turn.Charges) > 0 { // else it has not arrived
 		return nil
 	}
 	return s.leave(ctx, t, turn.Charges)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,11 +36,11 @@ type reporter struct {
 	mu      sync.Mutex // guards what is below
 	answers map[string]reported
 	begun   []waitlist.Task
-	running bool
-	stop    chan struct{} // closed by close
+	timer   *time.Timer   // of the next report; nil if none is planned
+	soon    bool          // a call in flight ended since the last one
+	pause   time.Duration // after an error; zero when there was none
+	closing bool          // no report is planned
 	done    sync.WaitGroup
-
-	hurry chan struct{} // holds one: report soon
 }
 
 // reported is a bucket's answer, and when it came by this machine's clock.
@@ -53,21 +52,12 @@ type reported struct {
 }
 
 func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
-	return &reporter{
-		list: list, logger: logger, answers: map[string]reported{}, stop: make(chan struct{}),
-		hurry: make(chan struct{}, 1),
-	}
+	return &reporter{list: list, logger: logger, answers: map[string]reported{}}
 }
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.
 func (r *reporter) answer(name string, b bucket.Bucket, sooner bool) {
 	r.add(name, reported{bucket: b, came: time.Now(), sooner: sooner})
-	if sooner && slices.ContainsFunc(b.Meters, func(m bucket.Balance) bool { return m.Filling.InFlight }) {
-		select {
-		case r.hurry <- struct{}{}:
-		default: // it is about to see that
-		}
-	}
 }
 
 // joins queues the answer that has a task join the waitlist of the bucket.
@@ -82,7 +72,7 @@ func (r *reporter) add(bucket string, a reported) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers[bucket] = r.answers[bucket].with(a)
-	r.run()
+	r.plan(a.sooner && a.bucket.InFlight())
 }
 
 // with is the newer of two answers, with what both ask for.
@@ -100,57 +90,42 @@ func (r *reporter) began(t waitlist.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = append(r.begun, t)
-	r.run()
+	r.plan(false)
 }
 
-// run starts a goroutine that sends until nothing is left. It requires that mu is held.
-func (r *reporter) run() {
-	if r.running {
-		return
-	}
-	r.running = true
-	r.done.Go(r.send)
-}
-
-func (r *reporter) send() {
+// plan plans a report of what is queued. It requires that mu is held.
+func (r *reporter) plan(soon bool) {
 	wait := reportEvery
-	for {
-		timer, hurry := time.NewTimer(wait), r.hurry
-		if wait > reportEvery { // after an error
-			hurry = nil
-		}
-		select {
-		case <-timer.C:
-		case <-hurry:
-			timer.Stop()
-			<-time.After(reportSoon)
-		case <-r.stop:
-			timer.Stop()
-			r.end()
-			return
-		}
-		err := r.flush(context.Background())
-		if wait = reportEvery; err != nil {
-			wait = min(max(reportPause, 2*wait), reportPauseMost)
-			r.logger.Warn("answers of buckets not reported, will try again", slog.Any("error", err))
-		}
-		if r.end() {
-			return
+	if soon {
+		wait = reportSoon
+	}
+	switch {
+	case r.closing:
+	case r.timer == nil:
+		r.done.Add(1)
+		r.timer, r.soon = time.AfterFunc(max(wait, r.pause), r.send), soon
+	case soon && !r.soon:
+		if r.soon = true; r.pause == 0 && r.timer.Stop() {
+			r.timer.Reset(wait)
 		}
 	}
 }
 
-// end says whether nothing is left to send.
-func (r *reporter) end() bool {
+// send sends what is queued, and plans the next report where something is left.
+func (r *reporter) send() {
+	defer r.done.Done()
+	err := r.flush(context.Background())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.stop:
-		r.running = false
-	default:
-		r.running = len(r.answers)+len(r.begun) > 0
+	if r.timer = nil; err == nil {
+		r.pause = 0
+	} else {
+		r.pause = min(max(reportPause, 2*r.pause), reportPauseMost)
+		r.logger.Warn("answers of buckets not reported, will try again", slog.Any("error", err))
 	}
-	return !r.running
+	if len(r.answers)+len(r.begun) > 0 {
+		r.plan(r.soon)
+	}
 }
 
 // flush sends all that is queued. What could not be sent stays queued.
@@ -191,6 +166,7 @@ func (r *reporter) sendSome(ctx context.Context, answers map[string]reported, be
 func (r *reporter) take() (map[string]reported, []waitlist.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.soon = false
 	some := map[string]reported{}
 	for name, a := range r.answers {
 		if len(some) == reportTogether {
@@ -216,19 +192,18 @@ func (r *reporter) putBack(answers map[string]reported, begun []waitlist.Task) {
 	r.begun = append(begun, r.begun...)
 }
 
-// close ends the goroutine, and sends what is left while ctx lets it.
+// close ends the reports, and sends what is left while ctx lets it. A later answer begins them again.
 func (r *reporter) close(ctx context.Context) error {
 	r.mu.Lock()
-	select {
-	case <-r.stop:
-	default:
-		close(r.stop)
+	if r.closing = true; r.timer != nil && r.timer.Stop() {
+		r.timer = nil
+		r.done.Done()
 	}
 	r.mu.Unlock()
 	r.done.Wait()
 	err := r.flush(ctx)
 	r.mu.Lock()
-	r.stop = make(chan struct{}) // a stopped scheduler can be started again
+	r.closing = false
 	r.mu.Unlock()
 	return err
 }

@@ -10,32 +10,15 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Status is what a delivered task is to the waitlists.
-type Status string
-
-const (
-	// StatusNew means that the task waits nowhere.
-	StatusNew Status = "new"
-	// StatusWaiting means that the task waits and was not promoted: it goes back without asking its bucket, see
-	// Engine.Return.
-	StatusWaiting Status = "waiting"
-	// StatusPromoted means that the dispatcher sent the task on its way: it asks its bucket.
-	StatusPromoted Status = "promoted"
-)
-
-// Turn is what a delivered task holds and which waitlists stand before it. The zero Turn is that of a new task with
-// no waitlist.
+// Turn is what a delivered task holds and which waitlists stand before it. Bucket is that in whose waitlist the task
+// is; empty for a new one. The zero Turn is that of a task that has not arrived.
 type Turn struct {
-	Status Status
-	// Bucket is the bucket in whose waitlist the task is; empty for a new one.
-	Bucket string
+	waitlist.Arrived
+
 	// Charges are the charges of the task, each with its shard if its limit has Shards.
 	Charges []reservations.Charge
 
-	held   map[string]reservations.State // by bucket
-	behind map[string]int                // how many tasks wait, by bucket
-	info   WaitInfo
-	at     time.Time // of the delivery, by Redis's clock
+	info WaitInfo // of Arrived.Info
 }
 
 // WaitInfo is what the waitlist stores of a waiting task for people, and for its net. It is short: a long one
@@ -67,13 +50,32 @@ const (
 	WhyProvider = "provider"
 )
 
-// Held is what the task holds in the bucket of the charge; empty where it is new there.
-func (t *Turn) Held(c reservations.Charge) reservations.State { return t.held[c.Bucket()] }
+// Holds is what the task holds in the bucket of the charge; empty where it is new there.
+func (t *Turn) Holds(c reservations.Charge) reservations.State {
+	for _, h := range t.Held {
+		switch {
+		case h.Bucket != c.Bucket():
+		case h.Reserved:
+			return reservations.StateReserved
+		default:
+			return reservations.StateWaiting
+		}
+	}
+	return ""
+}
 
 // Behind says whether other tasks wait for the bucket of the charge, and the task is new there: it must not start
 // before them.
-func (t *Turn) Behind(c reservations.Charge) bool {
-	return t.behind[c.Bucket()] > 0 && t.Held(c) == ""
+func (t *Turn) Behind(c reservations.Charge) bool { return t.others(c.Bucket()) && t.Holds(c) == "" }
+
+// others says whether tasks waited for the bucket when this one arrived.
+func (t *Turn) others(bucket string) bool {
+	for i, n := range t.Waiting {
+		if n > 0 && t.Charges[i].Bucket() == bucket {
+			return true
+		}
+	}
+	return false
 }
 
 // Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
@@ -81,7 +83,7 @@ func (t *Turn) Behind(c reservations.Charge) bool {
 func (s *Engine) Claim(ctx context.Context, turn Turn, claims []*reservations.Claim) {
 	for i, c := range claims {
 		c.Charge = turn.Charges[i]
-		c.Charge.Held, c.Behind = turn.Held(c.Charge), turn.Behind(c.Charge)
+		c.Charge.Held, c.Behind = turn.Holds(c.Charge), turn.Behind(c.Charge)
 		if c.Behind && c.Charge.Urgent {
 			limit, err := s.limiter.LimitFor(ctx, c.Charge)
 			c.Behind = err != nil || !limit.Rules().HasHeadroom()
@@ -102,7 +104,7 @@ func Charges(claims []*reservations.Claim) []reservations.Charge {
 // is asked: if other tasks wait, a new task gets its place behind them by it, for a minute. On an error of Redis
 // the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
 func (s *Engine) Arrive(ctx context.Context, t waitlist.Task, charges []reservations.Charge) (Turn, error) {
-	turn := Turn{Status: StatusNew}
+	var turn Turn
 	arrival := waitlist.Arrival{Task: t}
 	for _, c := range charges {
 		if s.limiter != nil {
@@ -123,24 +125,9 @@ func (s *Engine) Arrive(ctx context.Context, t waitlist.Task, charges []reservat
 
 // fill reads what the waitlists hold of the task. A task goes back to the shard that it waited in.
 func (t *Turn) fill(a waitlist.Arrived) {
-	t.Bucket, t.at = a.Bucket, a.At
-	switch a.State {
-	case waitlist.StateWaiting:
-		t.Status = StatusWaiting
-	case waitlist.StatePromoted:
-		t.Status = StatusPromoted
-	case waitlist.StateNew:
-	}
-	t.held, t.behind = map[string]reservations.State{}, map[string]int{}
-	for i, n := range a.Waiting {
-		t.behind[t.Charges[i].Bucket()] = n
-	}
+	t.Arrived = a
 	for _, h := range a.Held {
 		at := reservations.ParseBucket(h.Bucket)
-		t.held[h.Bucket] = reservations.StateWaiting
-		if h.Reserved {
-			t.held[h.Bucket] = reservations.StateReserved
-		}
 		for i, c := range t.Charges {
 			if c.Limit == at.Limit && c.Key == at.Key {
 				t.Charges[i].Shard = at.Shard

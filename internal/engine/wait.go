@@ -43,7 +43,7 @@ func (s *Engine) Return(turn Turn) error {
 
 // WaitStore sends a task back because the bucket of c could not be asked. Nothing is promoted there for a time that
 // grows with the outage, 1 to 10 seconds and up to as much again. If the store was away, the pause also ends as soon
-// as the store answers (Recovered). No retry is used. The answer is as for Wait, with cause in it.
+// as the store answers (Answered). No retry is used. The answer is as for Wait, with cause in it.
 func (s *Engine) WaitStore(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge, cause error) error {
 	bucket := c.Bucket()
 	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
@@ -53,22 +53,13 @@ func (s *Engine) WaitStore(ctx context.Context, t waitlist.Task, turn Turn, c re
 	return e
 }
 
-// Answered says that the bucket answers. If that ends an outage that this process has seen, it is as Recovered.
+// Answered says that the bucket answers; an empty name says that the store does. If that ends an outage that this
+// process has seen, the tasks of all buckets that wait for the store are due at once, also tasks of other processes.
+// The pauses of buckets that alone can't be asked go on.
 func (s *Engine) Answered(ctx context.Context, bucket string) {
 	if s.faults.over(bucket) {
-		s.recover(ctx)
+		s.after(ctx, "end of an outage not noted", s.list.Recover)
 	}
-}
-
-// Recovered says that the store answers again. The tasks of all buckets that wait for the store are due at once, also
-// tasks of other processes. The pauses of buckets that alone can't be asked go on.
-func (s *Engine) Recovered(ctx context.Context) {
-	s.faults.back()
-	s.recover(ctx)
-}
-
-func (s *Engine) recover(ctx context.Context) {
-	s.after(ctx, "end of an outage not noted", s.list.Recover)
 }
 
 // after does in the background what belongs to tasks that were seen to already. A failure is logged at debug level:
@@ -89,8 +80,8 @@ func (s *Engine) after(
 // their charge names another one.
 func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge) waitlist.Entry {
 	e := waitlist.Entry{
-		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent, Arrived: turn.at,
-		Reserved: turn.Held(c) == reservations.StateReserved,
+		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent, Arrived: turn.At,
+		Reserved: turn.Holds(c) == reservations.StateReserved,
 	}
 	if e.Flow == "" && len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
 		e.Flow = turn.Charges[0].Bucket()
@@ -154,11 +145,11 @@ func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Ent
 // to the starts.
 func (s *Engine) Begun(t waitlist.Task, turn Turn, claims []*reservations.Claim) {
 	for _, c := range claims {
-		if bucket := c.Charge.Bucket(); turn.Status != StatusNew || turn.behind[bucket] > 0 {
+		if bucket := c.Charge.Bucket(); turn.State != waitlist.StateNew || turn.others(bucket) {
 			s.report.answer(bucket, c.Outcome.Bucket, false)
 		}
 	}
-	if turn.Status != StatusNew {
+	if turn.State != waitlist.StateNew {
 		s.report.began(t)
 	}
 }
