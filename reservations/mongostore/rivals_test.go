@@ -79,13 +79,14 @@ func TestLoneProcessSendsOneCommandACall(t *testing.T) {
 	const calls = 200
 	uri, name := testenv.Mongo(t)
 	var c sent
-	store := c.open(t, uri, name)
+	store, began := c.open(t, uri, name), time.Now()
 	for i := range int64(calls) {
 		if o := apply(t, store, limit, request(1)...); o.Bucket.Version != i+1 {
 			t.Fatalf("call %d: version %d", i, o.Bucket.Version)
 		}
 	}
-	if c.writes.Load() != calls || c.reads.Load() > calls/10 {
+	stalls := int64(time.Since(began) / time.Second) // a store reads again after a second without a call
+	if c.writes.Load() != calls || c.reads.Load() > calls/10+stalls {
 		t.Errorf("%d reads and %d writes for %d calls", c.reads.Load(), c.writes.Load(), calls)
 	}
 }
