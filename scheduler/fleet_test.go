@@ -77,7 +77,7 @@ func onBoth(t *testing.T, test func(t *testing.T, client redis.UniversalClient))
 
 func limiter(t *testing.T, store reservations.Store, limits ...reservations.Limit) *reservations.Limiter {
 	t.Helper()
-	l, err := reservations.New(store, limits, reservations.Config{})
+	l, err := reservations.New(store, limits, reservations.Config{CallTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +105,7 @@ func newScheduler(
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Engine().SortTimeout = time.Hour // a machine that stalls sorts too
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()

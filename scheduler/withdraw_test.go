@@ -22,7 +22,7 @@ func TestWithdrawGivesBack(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
-		l := limiter(t, memstore.New(nil), perSecond(1, 1))
+		l := limiter(t, memstore.New(nil), perSecond(1./3600, 1))
 		s := newScheduler(t, client, l, scheduler.Config{})
 		many := make([]tasks.Args, 10)
 		for i := range many {

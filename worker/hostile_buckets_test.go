@@ -300,15 +300,16 @@ func TestStoreAwayBesideBadBuckets(t *testing.T) {
 		t.Error("no task ran before its own pause was over")
 	}
 	most := asksIn(time.Since(began))
+	stalls := int(time.Since(began) / callTimeout) // in each, calls of good buckets may end before their answers
 	for key, n := range w.store.counted() {
 		if strings.HasPrefix(key, "bad") && n > most {
 			t.Errorf("bucket %q was asked %d times in %v", key, n, time.Since(began))
 		}
 	}
-	if n := w.logged(bucketWarning); n > len(corrupt) {
+	if n := w.logged(bucketWarning); n > len(corrupt)+goodKeys*stalls {
 		t.Errorf("%d warnings of %d buckets", n, len(corrupt))
 	}
-	outages += int(time.Since(began) / callTimeout) // those of a machine that stalls for longer than a call may last
+	outages += stalls
 	if n := w.logged(storeWarning + " does not answer"); n < 1 || n > outages {
 		t.Errorf("%d warnings of %d outages", n, outages)
 	}

@@ -272,7 +272,7 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(20)), slow(100))
 	refusals := make(chan error, 1)
-	refusals <- tasks.RetryAfter(time.Second, errUpstream)
+	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[both]) error {
 		select {
@@ -294,7 +294,10 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	if f := receive(t, b.finishes); f.Kind != worker.KindRefused {
 		t.Errorf("finish %+v", f)
 	}
+	receive(t, b.deferrals)
 	b.enqueue(both{Tenant: "a", Cost: 1}) // must not take the tokens of the first one
+	receive(t, b.deferrals)
+	b.unblock(w)
 	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 ||
 		f.Charges[0].Tokens["tokens"] != 20 {
 		t.Errorf("finish %+v", f)

@@ -20,7 +20,8 @@ func ok(context.Context, *worker.Job[call]) error { return nil }
 func TestWaitingUsesNoRetry(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
-	b.store.refuse = 50
+	const refusals = 30 // more than asynq has retries for the task
+	b.store.refuse = refusals
 	jobs := make(chan worker.Job[call], 1)
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
 		jobs <- *job
@@ -31,13 +32,13 @@ func TestWaitingUsesNoRetry(t *testing.T) {
 	job := receive(t, jobs)
 	if job.ID != info.ID || job.Attempt != 1 || job.MaxRetry != 3 || job.Queue != "default" ||
 		job.Charges[0].Limit != "api" {
-		t.Errorf("job after 50 waits: %+v", job)
+		t.Errorf("job after %d waits: %+v", refusals, job)
 	}
 	if done := b.info(info.ID, asynq.TaskStateCompleted); done.Retried != 0 {
 		t.Errorf("retried %d times", done.Retried)
 	}
-	if n := len(b.deferrals); n < 50 || n > 50+returns(1, began) {
-		t.Errorf("deferred %d times, want 50", n)
+	if n := len(b.deferrals); n < refusals || n > refusals+returns(1, began) {
+		t.Errorf("deferred %d times, want %d", n, refusals)
 	}
 	if s := receive(t, b.starts); !s.Waited || !s.Outcome.Started() {
 		t.Errorf("start %+v", s)

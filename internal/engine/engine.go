@@ -39,6 +39,8 @@ type Config struct {
 type Engine struct {
 	// Promoted is called with the tasks that were promoted, for tests. May be nil; set before Start.
 	Promoted func([]waitlist.Task)
+	// SortTimeout bounds the taking and the reserving of a sort. Four seconds, but in tests; set before Start.
+	SortTimeout time.Duration
 
 	config    Config
 	limiter   *reservations.Limiter // nil: nothing is reserved or checked
@@ -64,7 +66,7 @@ type Engine struct {
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) *Engine {
 	list := waitlist.New(client)
 	s := &Engine{
-		config: config, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
+		SortTimeout: sortTimeout, config: config, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
 		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, config.Logger),
 	}
 	s.arrivals.Gather = gatherFor

@@ -33,7 +33,7 @@ const (
 	sortGate = asynqdb.TakesFor
 	// sortTurn is how often a process looks whether it is its turn to sort.
 	sortTurn = 20 * time.Millisecond
-	// sortTimeout bounds the taking and the reserving. With AfterTimeout for the rest it is less than sortNet.
+	// sortTimeout is Engine.SortTimeout. With AfterTimeout for the rest it is less than sortNet.
 	sortTimeout = 4 * time.Second
 	// sortNet is when asynq delivers tasks that were taken, if the process is killed before they join.
 	sortNet = 15 * time.Second
@@ -150,7 +150,7 @@ func (s *Engine) Sort(queue string, price Pricer, joined func(tasks int)) {
 func (s *Engine) sortSome(
 	ctx context.Context, queue string, price Pricer,
 ) (joined int, pause time.Duration, err error) {
-	reserving, cancel := context.WithTimeout(ctx, sortTimeout)
+	reserving, cancel := context.WithTimeout(ctx, s.SortTimeout)
 	defer cancel()
 	active, pending, err := s.queues.Pending(reserving, queue, ReserveTogether, sortFrom)
 	if errors.Is(err, asynqdb.ErrTakenElsewhere) {

@@ -141,7 +141,7 @@ func send(t *testing.T, c *client, line string) {
 
 func receive(t *testing.T, c *client) string {
 	t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatalf("set deadline: %v", err)
 	}
 	line, err := c.lines.ReadString('\n')
@@ -154,7 +154,7 @@ func receive(t *testing.T, c *client) string {
 // expectGone fails unless the proxy closes or resets the connection soon.
 func expectGone(t *testing.T, c *client) {
 	t.Helper()
-	_ = c.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	switch b, err := c.lines.ReadByte(); {
 	case err == nil:
 		t.Fatalf("got byte %q on a connection that must be closed", b)

@@ -64,7 +64,7 @@ func TestCutConnection(t *testing.T) {
 	wantUnavailable(t, store.Reset(t.Context(), limit.Name, ""), bucket.AppliedNo)
 	_, _, err = store.Load(t.Context(), "api", "")
 	wantUnavailable(t, err, bucket.AppliedNo)
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute { // the driver's own timeout is 30 s for each
 		t.Errorf("three calls failed after %v; they should fail fast", took)
 	}
 	if err = store.EnsureIndexes(t.Context()); !errors.Is(err, reservations.ErrUnavailable) {
@@ -80,21 +80,12 @@ func TestCutConnection(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	proxy, uri, name := proxied(t)
-	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
-	for range 3 { // the next call only writes
-		if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	proxy.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err := store.Apply(ctx, limit.Rules(), "", request(1))
+	var c sent
+	err := c.swapInSilence(t, proxy, c.open(t, uri, name))
 	wantUnavailable(t, err, bucket.AppliedMaybe)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the cause is lost: %v", err)
 	}
-	proxy.Resume()
 }
 
 // A client that the store can't watch: doubts count as maybe, and what is certain stays certain.

@@ -102,7 +102,7 @@ func TestServerClock(t *testing.T) {
 	if err != nil || b.Version != 1 || !b.At.Equal(first[0].At) || b.Generation != b.At.UnixMilli() {
 		t.Errorf("bucket %+v %v", b, err)
 	}
-	if now.Sub(b.At).Abs() > 10*time.Second {
+	if now.Sub(b.At).Abs() > time.Minute {
 		t.Errorf("the clock is %v, the bucket of %v", now, b.At)
 	}
 	if b, _, err := store.Load(t.Context(), "api", "other"); err != nil || !b.At.IsZero() {

@@ -162,10 +162,10 @@ func testCreatedAtOnce(d driver) {
 func testClockGoesOn(d driver) {
 	d.limit = oneMeter(1000, 1000, reservations.Unlimited)
 	first := d.one(start(1000))
-	last, deadline := first, time.Now().Add(10*time.Second)
+	last, deadline := first, time.Now().Add(time.Minute)
 	for last.At.Sub(first.At) < 50*ms {
 		if time.Now().After(deadline) {
-			d.t.Fatalf("in 10 s the store's clock went on by %v", last.At.Sub(first.At))
+			d.t.Fatalf("in a minute the store's clock went on by %v", last.At.Sub(first.At))
 		}
 		next := d.one(start(0))
 		if next.At.Before(last.At) {
