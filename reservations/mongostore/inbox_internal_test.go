@@ -164,17 +164,17 @@ func TestAnsweredByAnother(t *testing.T) {
 		mustApply(t, r.other, l, 2) // between each read and its swap
 		return r.now
 	}})
-	lost.memory.change("hourly", func(m *remembered) { m.busy = time.Now() })
+	lost.memory.Change("hourly", func(m *remembered) { m.busy = time.Now() })
 	o := mustApply(t, lost, l, 1)
 	if !o.Started() {
 		t.Errorf("got %+v", o)
 	}
-	discarded := lost.memory.find("hourly").discarded
+	discarded := lost.memory.Get("hourly").discarded
 	if len(discarded) != 1 || len(mustRead(t, r.one).answers) != 1 {
 		t.Fatalf("discarded %v of %v", discarded, mustRead(t, r.one).answers)
 	}
 	mustPush(t, lost, entry{ID: 11})
-	if left := mustRead(t, r.one).answers; len(left) != 0 || len(lost.memory.find("hourly").discarded) != 0 {
+	if left := mustRead(t, r.one).answers; len(left) != 0 || len(lost.memory.Get("hourly").discarded) != 0 {
 		t.Errorf("answers %v are left", left)
 	}
 }
@@ -203,7 +203,7 @@ func TestWithdraw(t *testing.T) {
 		}
 		return r.now
 	}})
-	rude.memory.change("hourly", func(m *remembered) { m.busy = time.Now() })
+	rude.memory.Change("hourly", func(m *remembered) { m.busy = time.Now() })
 	_, err := rude.Apply(t.Context(), l.Rules(), "", startOf(1))
 	var u *bucket.UnavailableError
 	if !errors.As(err, &u) || u.Applied != bucket.AppliedMaybe || !errors.Is(err, reservations.ErrBucket) {
