@@ -2,12 +2,9 @@ package reservations
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
 )
 
 // Block lets nothing start in the bucket of the charge's limit and key for d, counted from the store's answer: a
@@ -28,16 +25,17 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 	})
 }
 
-func (l *Limiter) blockOne(ctx context.Context, known Limit, c Charge, d time.Duration) (Outcome, error) {
-	end := time.Now().Add(min(d, known.Rules().MaxBlock))
-	for between, left := settleRetryMin, d; ; between, left = min(2*between, settleRetryMax), time.Until(end) {
-		o, err := l.askOne(ctx, known.Rules(), c, bucket.Request{Op: bucket.OpBlock, For: left})
-		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return o, err
+func (l *Limiter) blockOne(ctx context.Context, limit Limit, c Charge, d time.Duration) (o Outcome, err error) {
+	rules := limit.Rules()
+	end := time.Now().Add(min(d, rules.MaxBlock))
+	patience, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	err = retry(patience, func(again bool) error {
+		if again {
+			d = time.Until(end)
 		}
-		wait := min(between/2+rand.N(between), time.Until(end)) //nolint:gosec // jitter needs no secrecy
-		if pause.For(ctx, wait) != nil || time.Until(end) <= 0 {
-			return o, err
-		}
-	}
+		o, err = l.askOne(ctx, rules, c, bucket.Request{Op: bucket.OpBlock, For: d})
+		return err
+	})
+	return o, err
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/coalesce"
 )
@@ -66,22 +65,31 @@ func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 	return sets[0], nil
 }
 
-// buckets are the limits of all buckets of the charge, as the store has to see them: see LimitSet.buckets.
-func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
-	set, err := l.limits(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return set.buckets(c)
-}
-
-// bucket is the limit of the charge's bucket, as the store has to see it.
-func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
+// limitOf is the charge's limit with overrides.
+func (l *Limiter) limitOf(ctx context.Context, c Charge) (Limit, error) {
 	set, err := l.limits(ctx, c)
 	if err != nil {
 		return Limit{}, err
 	}
-	return set.bucket(c)
+	return set.For(c.Limit, c.Key)
+}
+
+// buckets are the limits of all buckets of the charge, as the store has to see them: see Limit.buckets.
+func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
+	limit, err := l.limitOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return limit.buckets(c)
+}
+
+// bucket is the limit of the charge's bucket, as the store has to see it.
+func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
+	limit, err := l.limitOf(ctx, c)
+	if err != nil {
+		return Limit{}, err
+	}
+	return limit.bucket(c)
 }
 
 // LimitFor is the limit of the charge with overrides: a configured one, one given by the caller, or one of
@@ -91,11 +99,7 @@ func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
 	if c.Shard != 0 {
 		return l.bucket(ctx, c)
 	}
-	set, err := l.limits(ctx, c)
-	if err != nil {
-		return Limit{}, err
-	}
-	limit, err := set.of(c)
+	limit, err := l.limitOf(ctx, c)
 	return limit.forKey(c.Key), err
 }
 
@@ -104,9 +108,7 @@ func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
 type resolved struct {
 	resolve func(ctx context.Context, name, key string) (Limit, error) // nil: there is none
 	calls   coalesce.Group[bucketKey, struct{}, *LimitSet]
-
-	mu   sync.Mutex // guards last
-	last map[bucketKey]resolvedLimit
+	last    bounded.Map[bucketKey, resolvedLimit]
 }
 
 type resolvedLimit struct {
@@ -115,9 +117,7 @@ type resolvedLimit struct {
 }
 
 func (r *resolved) find(at bucketKey, now time.Time) *LimitSet {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if found := r.last[at]; now.Before(found.until) {
+	if found := r.last.Get(at); now.Before(found.until) {
 		return found.set
 	}
 	return nil
@@ -135,22 +135,7 @@ func (r *resolved) call(ctx context.Context, at bucketKey, callers []struct{}) (
 		if set, err = newLimitSet([]Limit{limit}); err != nil {
 			return nil, err
 		}
-		r.note(at, set, time.Now())
+		r.last.Change(at, func(l *resolvedLimit) { *l = resolvedLimit{set: set, until: time.Now().Add(ResolvedFor)} })
 	}
 	return slices.Repeat([]*LimitSet{set}, len(callers)), nil
-}
-
-func (r *resolved) note(at bucketKey, set *LimitSet, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.last) >= resolvedMost {
-		maps.DeleteFunc(r.last, func(_ bucketKey, l resolvedLimit) bool { return !now.Before(l.until) })
-		if len(r.last) >= resolvedMost {
-			clear(r.last)
-		}
-	}
-	if r.last == nil {
-		r.last = map[bucketKey]resolvedLimit{}
-	}
-	r.last[at] = resolvedLimit{set: set, until: now.Add(ResolvedFor)}
 }

@@ -72,7 +72,7 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	}
 	l.calls.Call, l.calls.Timeout = l.call, l.timeout
 	l.calls.Same = func(a, b asked) bool { return reflect.DeepEqual(a.limit, b.limit) }
-	l.resolved.resolve = config.Resolve
+	l.resolved.resolve, l.resolved.last.Most = config.Resolve, resolvedMost
 	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
 	l.set.Store(set)
 	return l, nil
@@ -165,59 +165,44 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 	if err != nil {
 		return nil, err
 	}
-	if limit.shards() == 1 || charges[0].Shard != 0 {
-		return l.reserveIn(ctx, set, charges, charges[0].Shard)
+	n, shards, shard, runs := len(charges), limit.shards(), charges[0].Shard, 1
+	if shards > 1 && shard == 0 {
+		shard, runs = l.seen.pick(charges[0].Bucket(), shards, 0), min(n, shards)
 	}
-	return l.reserveSpread(ctx, set, charges, limit.shards())
+	outcomes := make([]Outcome, n)
+	err = sideBySide(runs, func(i int) error {
+		from, to, in := n*i/runs, n*(i+1)/runs, shard
+		if i > 0 {
+			in = (shard+i-1)%shards + 1
+		}
+		return l.reserveIn(ctx, limit, charges[from:to], in, outcomes[from:to])
+	})
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
 }
 
-// reserveIn reserves all charges in one bucket.
-func (l *Limiter) reserveIn(ctx context.Context, set *LimitSet, charges []Charge, shard int) ([]Outcome, error) {
+// reserveIn reserves all charges in one bucket, and sets their outcomes.
+func (l *Limiter) reserveIn(ctx context.Context, limit Limit, charges []Charge, shard int, outcomes []Outcome) error {
 	c := charges[0]
 	c.Shard = shard
-	whole, err := set.bucket(c)
+	own, err := limit.bucket(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	limit := whole.Rules()
+	rules := own.Rules()
 	requests := make([]bucket.Request, len(charges))
 	for i, c := range charges {
-		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent}
+		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: rules.Vector(c.Tokens), Urgent: c.Urgent}
 	}
-	answers, err := l.ask(ctx, limit, c.Key, requests...)
-	if err != nil {
-		return nil, err
-	}
-	outcomes := make([]Outcome, len(answers))
-	for i, c := range charges {
+	answers, err := l.ask(ctx, rules, c.Key, requests...)
+	for i, a := range answers {
+		c := charges[i]
 		c.Shard = shard
-		outcomes[i] = outcome(answers[i], c)
+		outcomes[i] = outcome(a, c)
 	}
-	return outcomes, nil
-}
-
-// reserveSpread reserves a run of the charges in each shard, side by side.
-func (l *Limiter) reserveSpread(ctx context.Context, set *LimitSet, charges []Charge, shards int) ([]Outcome, error) {
-	shard := l.seen.pick(bucket.Name(charges[0].Limit, charges[0].Key), shards, 0)
-	outcomes := make([]Outcome, len(charges))
-	runs := reserveRuns(len(charges), shards)
-	faults := make([]error, len(runs))
-	var asking sync.WaitGroup
-	first := 0
-	for i, run := range runs {
-		from, to, in := first, first+run, shard
-		asking.Go(func() {
-			var got []Outcome
-			got, faults[i] = l.reserveIn(ctx, set, charges[from:to], in)
-			copy(outcomes[from:to], got)
-		})
-		first, shard = to, shard%shards+1
-	}
-	asking.Wait()
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+	return err
 }
 
 // Check answers for one charge as Allow would, and changes nothing.

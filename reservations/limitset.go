@@ -72,27 +72,8 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	return limit, nil
 }
 
-// of is For the charge's limit and key, which has to be one that stores can keep.
-func (s *LimitSet) of(c Charge) (Limit, error) {
-	if err := c.validateKey(); err != nil {
-		return Limit{}, err
-	}
-	return s.For(c.Limit, c.Key)
-}
-
 // bucket is the limit as the bucket that the charge names has it, with its shard's part. The error matches
-// ErrUnknownLimit, or ErrInvalidCharge where the key can't be stored, or where the limit has Shards and the charge
-// names none of them.
-func (s *LimitSet) bucket(c Charge) (Limit, error) {
-	limit, err := s.of(c)
-	if err != nil {
-		return Limit{}, err
-	}
-	return limit.bucket(c)
-}
-
-// bucket is the limit for the bucket that the charge names. A charge of a limit with shards
-// has to name one.
+// ErrInvalidCharge where the limit has Shards and the charge names none of them.
 func (l Limit) bucket(c Charge) (Limit, error) {
 	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
 		return Limit{}, c.fault(ErrInvalidCharge, "",

@@ -73,29 +73,37 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, err
 // correct gives back until the store has answered.
 func (l *Limiter) correct(
 	ctx context.Context, rules bucket.Limit, c Charge, r bucket.Request, faults error, id string,
-) (Outcome, error) {
+) (o Outcome, err error) {
 	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease, c.HoldEnd
-	first := time.Now()
-	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
+	first, lost := time.Now(), false // an answer
+	err = retry(ctx, func(bool) error {
+		if lost && r.ID == 0 {
+			r.Tokens = bucket.OnlyTaken(r.Tokens)
+		} else if lost { // the first one may arrive later than this one
+			r.For = time.Since(first) + 2*l.timeout
+		}
 		if !slices.ContainsFunc(r.Tokens, func(n float64) bool { return n != 0 }) {
 			if r.ID = 0; r.Lease == 0 {
-				return Outcome{}, faults
+				o = Outcome{}
+				return nil
 			}
 		}
-		outcome, err := l.askOne(ctx, rules, c, r)
-		if err == nil || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return outcome, errors.Join(faults, err)
-		}
-		if pause.For(ctx, wait/2+rand.N(wait)) != nil { //nolint:gosec // jitter needs no secrecy
-			return outcome, errors.Join(faults, err)
-		}
-		if u := (*bucket.UnavailableError)(nil); r.For == 0 && errors.As(err, &u) && u.Applied == bucket.AppliedNo {
-			continue
-		}
-		if r.ID == 0 {
-			r.Tokens = bucket.OnlyTaken(r.Tokens)
-		} else { // the first one may arrive later than this one
-			r.For = time.Since(first) + 2*l.timeout
+		var failed error
+		o, failed = l.askOne(ctx, rules, c, r)
+		u, unavailable := errors.AsType[*bucket.UnavailableError](failed)
+		lost = lost || unavailable && u.Applied != bucket.AppliedNo
+		return failed
+	})
+	return o, errors.Join(faults, err)
+}
+
+// retry asks until the store answers, with growing pauses that end with patience.
+func retry(patience context.Context, ask func(again bool) error) error {
+	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
+		err := ask(wait > settleRetryMin)
+		if err == nil || !errors.Is(err, ErrUnavailable) || patience.Err() != nil ||
+			pause.For(patience, wait/2+rand.N(wait)) != nil { //nolint:gosec // jitter needs no secrecy
+			return err
 		}
 	}
 }
@@ -115,8 +123,15 @@ func settlementID(id string) int64 {
 
 // corrections are what each meter gets back, negative where more was used than charged. A meter whose amount can't be
 // stays as estimated, and the error names it.
-func (c Charge) corrections(l Limit, used Tokens) ([]float64, error) {
-	back := make([]float64, len(l.Meters))
+func (c Charge) corrections(l Limit, used Tokens) (back []float64, err error) {
+	back = make([]float64, len(l.Meters))
+	err = c.eachUse(l, used, func(k int, name string, n float64) { back[k] = c.Tokens[name] - n })
+	return back, err
+}
+
+// eachUse passes on the amounts of a limit's meters, with the positions of these. The error names each amount that
+// can't be.
+func (c Charge) eachUse(l Limit, used Tokens, use func(k int, name string, n float64)) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		one := Charge{Limit: c.Limit, Key: c.Key, Tokens: Tokens{name: used[name]}}
@@ -124,9 +139,9 @@ func (c Charge) corrections(l Limit, used Tokens) ([]float64, error) {
 			faults = append(faults, err)
 			continue
 		}
-		back[l.meter(name)] = c.Tokens[name] - used[name]
+		use(l.meter(name), name, used[name])
 	}
-	return back, errors.Join(faults...)
+	return errors.Join(faults...)
 }
 
 // validateUse is Validate without a largest charge: usage has no bound of the limit.

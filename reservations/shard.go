@@ -96,23 +96,19 @@ func (c Charge) validateShard(l Limit) error {
 	return nil
 }
 
-// buckets are the limits of all buckets that the charge's limit and key have, as the store has to see them: one, or all
-// shards, first that of the charge.
-func (s *LimitSet) buckets(c Charge) ([]Limit, error) {
-	limit, err := s.of(c)
-	if err != nil {
-		return nil, err
-	}
-	if limit.shards() == 1 || c.Shard != 0 {
-		first, err := limit.bucket(c)
-		if err != nil || limit.shards() == 1 {
+// buckets are the limits of all buckets that the limit has for the charge's key, as the store has to see them: one, or
+// all shards, first that of the charge.
+func (l Limit) buckets(c Charge) ([]Limit, error) {
+	if l.shards() == 1 || c.Shard != 0 {
+		first, err := l.bucket(c)
+		if err != nil || l.shards() == 1 {
 			return []Limit{first}, err
 		}
 	}
-	limit = limit.forKey(c.Key)
-	all := make([]Limit, limit.shards())
+	l = l.forKey(c.Key)
+	all := make([]Limit, l.shards())
 	for i := range all {
-		all[i] = limit.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
+		all[i] = l.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
 	}
 	return all, nil
 }
@@ -120,14 +116,26 @@ func (s *LimitSet) buckets(c Charge) ([]Limit, error) {
 // askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error
 // joins all.
 func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit) (Outcome, error)) ([]Outcome, error) {
-	outcomes, faults := make([]Outcome, len(limits)), make([]error, len(limits))
-	var asking sync.WaitGroup
-	for i, limit := range limits[1:] {
-		asking.Go(func() { outcomes[i+1], faults[i+1] = ask(ctx, limit) })
+	outcomes := make([]Outcome, len(limits))
+	return outcomes, sideBySide(len(limits), func(i int) (err error) {
+		outcomes[i], err = ask(ctx, limits[i])
+		return err
+	})
+}
+
+// sideBySide calls one for 0 to n-1 at the same time. The error joins all.
+func sideBySide(n int, one func(i int) error) error {
+	faults := make([]error, n)
+	var calls sync.WaitGroup
+	for i := range n {
+		if i < n-1 {
+			calls.Go(func() { faults[i] = one(i) })
+		} else {
+			faults[i] = one(i)
+		}
 	}
-	outcomes[0], faults[0] = ask(ctx, limits[0])
-	asking.Wait()
-	return outcomes, errors.Join(faults...)
+	calls.Wait()
+	return errors.Join(faults...)
 }
 
 // choose sets the shard of the charge where it names none, or one that the limit lacks: the better of two that are
@@ -140,15 +148,4 @@ func (l *Limiter) choose(limit Limit, c Charge) Charge {
 		c.Shard = l.seen.pick(bucket.Name(c.Limit, c.Key), n, lasts(limit.shard(1).Rules(), limit.Rules().Vector(c.Tokens)))
 	}
 	return c
-}
-
-// reserveRuns are how many of n charges each shard gets, one after the other: as evenly as can be.
-func reserveRuns(n, shards int) []int {
-	runs := make([]int, 0, shards)
-	for i := range shards {
-		if run := n*(i+1)/shards - n*i/shards; run > 0 {
-			runs = append(runs, run)
-		}
-	}
-	return runs
 }

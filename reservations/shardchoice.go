@@ -3,24 +3,21 @@ package reservations
 import (
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
 )
 
 const (
-	// seenMost is how many sharded buckets a process remembers answers of.
-	seenMost = 4096
-	// seenKept is how long after its moment an answer is remembered.
+	// seenKept is the longest time for which a request that is not answered yet counts.
 	seenKept = time.Minute
 )
 
 // shardAnswers remembers until when the shards of buckets are taken: by the last answer of each to a new task of this
-// process, and by the requests sent since. It holds a bounded number of buckets. Safe for concurrent use.
+// process, and by the requests sent since. Safe for concurrent use.
 type shardAnswers struct {
-	mu    sync.Mutex // guards what is below
-	taken map[string]map[int]shardLoad
+	taken bounded.Map[string, map[int]shardLoad]
 }
 
 // shardLoad is until when a shard is taken by the last answer, and for how much longer by requests that are not
@@ -44,47 +41,39 @@ func (s *shardAnswers) pick(bucket string, n int, longer time.Duration) int {
 	}
 	a, b = a+1, b+1
 	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.of(bucket, now)
-	if taken[b].wait(now) < taken[a].wait(now) {
-		a = b
-	}
-	taken[a] = shardLoad{until: taken[a].until, sent: taken[a].sent + longer, open: taken[a].open + 1}
+	s.change(bucket, func(taken map[int]shardLoad) {
+		if taken[b].wait(now) < taken[a].wait(now) {
+			a = b
+		}
+		taken[a] = shardLoad{until: taken[a].until, sent: taken[a].sent + longer, open: taken[a].open + 1}
+	})
 	return a
+}
+
+func (s *shardAnswers) change(bucket string, by func(taken map[int]shardLoad)) {
+	s.taken.Change(bucket, func(taken *map[int]shardLoad) {
+		if *taken == nil {
+			*taken = map[int]shardLoad{}
+		}
+		by(*taken)
+	})
 }
 
 // note remembers an answer of a shard: how long a new task waits there. Sent is what pick was given; a negative wait is
 // no answer.
 func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.Duration) {
 	name, _, _ := strings.Cut(shardLimit, "#")
-	bucket, now := bucket.Name(name, key), time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.of(bucket, now)
-	load := taken[shard]
-	load.sent, load.open = max(0, load.sent-sent), max(0, load.open-1)
-	if load.open == 0 { // a rest is from a limit that changed meanwhile
-		load.sent = 0
-	}
-	if wait >= 0 {
-		load.until = now.Add(wait)
-	}
-	taken[shard] = load
-}
-
-// of is what is known of a bucket, after making room for it. Requires mu.
-func (s *shardAnswers) of(bucket string, now time.Time) map[int]shardLoad {
-	if s.taken[bucket] == nil {
-		if len(s.taken) >= seenMost {
-			s.forget(now)
+	s.change(bucket.Name(name, key), func(taken map[int]shardLoad) {
+		load := taken[shard]
+		load.sent, load.open = max(0, load.sent-sent), max(0, load.open-1)
+		if load.open == 0 { // a rest is from a limit that changed meanwhile
+			load.sent = 0
 		}
-		if s.taken == nil {
-			s.taken = map[string]map[int]shardLoad{}
+		if wait >= 0 {
+			load.until = time.Now().Add(wait)
 		}
-		s.taken[bucket] = map[int]shardLoad{}
-	}
-	return s.taken[bucket]
+		taken[shard] = load
+	})
 }
 
 // lasts is how long a shard of the limit is taken by a charge of n, at most seenKept.
@@ -95,20 +84,4 @@ func lasts(l bucket.Limit, n []float64) time.Duration {
 // newcomer says whether the request is that of a new task. Only its answer says how long other new tasks would wait.
 func newcomer(r bucket.Request) bool {
 	return r.Op == bucket.OpStart && !r.Promoted || r.Op == bucket.OpReserve || r.Op == bucket.OpAllow
-}
-
-// forget drops the buckets whose answers are all old, or all buckets where that does not help. Requires mu.
-func (s *shardAnswers) forget(now time.Time) {
-	for bucket, shards := range s.taken {
-		old := true
-		for _, load := range shards {
-			old = old && now.Sub(load.until) > seenKept
-		}
-		if old {
-			delete(s.taken, bucket)
-		}
-	}
-	if len(s.taken) >= seenMost {
-		clear(s.taken)
-	}
 }

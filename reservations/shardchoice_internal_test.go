@@ -30,11 +30,11 @@ func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	shard := s.pick("hot", 2, time.Hour)
 	s.pick("hot", 2, time.Minute) // the other one
 	s.note("hot#1", "", shard, time.Second, -1)
-	if got := s.taken["hot"][shard].wait(now); got != 0 {
+	if got := s.taken.Get("hot")[shard].wait(now); got != 0 {
 		t.Errorf("waits %v after an error", got)
 	}
 	s.note("hot#1", "", 3-shard, time.Minute, 10*time.Minute)
-	if got := s.taken["hot"][3-shard].wait(now); got < 10*time.Minute || got > 11*time.Minute {
+	if got := s.taken.Get("hot")[3-shard].wait(now); got < 10*time.Minute || got > 11*time.Minute {
 		t.Errorf("waits %v after an answer of 10 minutes", got)
 	}
 }

@@ -3,7 +3,6 @@ package reservations
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -55,16 +54,8 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 
 // remaining lays out what is left in the order of the limit's meters, negative where it is not known. An amount that
 // can't be is left out, and the error names it.
-func (c Charge) remaining(l Limit, of Tokens) ([]float64, error) {
-	left := slices.Repeat([]float64{-1}, len(l.Meters))
-	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		one := Charge{Limit: c.Limit, Key: c.Key, Tokens: Tokens{name: of[name]}}
-		if err := one.validateUse(l); err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		left[l.meter(name)] = math.Abs(of[name]) // no negative zero
-	}
-	return left, errors.Join(faults...)
+func (c Charge) remaining(l Limit, of Tokens) (left []float64, err error) {
+	left = slices.Repeat([]float64{-1}, len(l.Meters))
+	err = c.eachUse(l, of, func(k int, _ string, n float64) { left[k] = math.Abs(n) }) // no negative zero
+	return left, err
 }

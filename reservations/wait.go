@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -136,15 +135,9 @@ func (l *Limiter) leave(ctx context.Context, place Place) {
 
 // correct changes what claims charge, side by side, and passes on the answers.
 func (g *Grant) correct(claims []*Claim, one func(*Claim) (Outcome, error)) error {
-	faults := make([]error, len(claims))
-	var correcting sync.WaitGroup
-	for i, c := range claims {
-		correcting.Go(func() {
-			var o Outcome
-			o, faults[i] = one(c)
-			g.limiter.changed(c.Charge.Bucket(), o)
-		})
-	}
-	correcting.Wait()
-	return errors.Join(faults...)
+	return sideBySide(len(claims), func(i int) error {
+		o, err := one(claims[i])
+		g.limiter.changed(claims[i].Charge.Bucket(), o)
+		return err
+	})
 }

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
@@ -46,8 +46,7 @@ type fleet struct {
 	limiter  *reservations.Limiter // nil: no limit is known here
 	log      *slog.Logger
 
-	mu     sync.Mutex // guards what is below
-	warned map[any]time.Time
+	warned bounded.Map[any, time.Time] // when last, by kind
 }
 
 func newFleet(
@@ -55,7 +54,7 @@ func newFleet(
 ) *fleet {
 	return &fleet{
 		register: register.New(client), id: uuid.NewString(), name: register.ProcessName(), types: types, limiter: limiter,
-		log: log, warned: map[any]time.Time{},
+		log: log,
 	}
 }
 
@@ -134,19 +133,13 @@ func (f *fleet) members(ctx context.Context) ([]register.Member, error) {
 
 // first reports whether a warning is due: the first one of its kind, or one after the pause. A pause of zero never
 // ends.
-func (f *fleet) first(kind any, pause time.Duration) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	last, known := f.warned[kind]
-	if known && (pause == 0 || time.Since(last) < pause) {
-		return false
-	}
-	const kindsMost = 1000 // tasks name their needs
-	if len(f.warned) >= kindsMost {
-		clear(f.warned)
-	}
-	f.warned[kind] = time.Now()
-	return true
+func (f *fleet) first(kind any, pause time.Duration) (due bool) {
+	f.warned.Change(kind, func(last *time.Time) {
+		if due = last.IsZero() || pause > 0 && time.Since(*last) >= pause; due {
+			*last = time.Now()
+		}
+	})
+	return due
 }
 
 // needIn returns what a task needs that this worker lacks and another worker may have.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
@@ -117,18 +117,16 @@ func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s 
 	s.seen.Age = max(0, s.seen.Age) + time.Since(s.at)
 	o, err := g.limiter.Sync(syncing, c, s.seen)
 	if err != nil {
-		g.corrected.forget(whole)
+		g.corrected.Delete(whole)
 		g.logTask(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
 	g.engine.Changed(c.Bucket(), o)
 	g.emit(Event{Kind: KindSynced, Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
 }
 
-// corrections are the observations of the last second that were sent to buckets. The zero value is ready.
+// corrections are the last observations that were sent to buckets. The zero value is ready.
 type corrections struct {
-	mu    sync.Mutex // guards what is below
-	last  map[string]correction
-	swept time.Time // when old corrections were last dropped
+	bounded.Map[string, correction]
 }
 
 type correction struct {
@@ -137,21 +135,13 @@ type correction struct {
 }
 
 // due reports whether an observation has to be sent, and stores it then.
-func (t *corrections) due(bucket string, seen reservations.Observation, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if last, ok := t.last[bucket]; ok && now.Sub(last.at) < observeEvery && !last.below(seen) {
-		return false
-	}
-	if now.Sub(t.swept) >= observeEvery {
-		maps.DeleteFunc(t.last, func(_ string, l correction) bool { return now.Sub(l.at) >= observeEvery })
-		t.swept = now
-	}
-	if t.last == nil {
-		t.last = map[string]correction{}
-	}
-	t.last[bucket] = correction{seen: seen, at: now}
-	return true
+func (t *corrections) due(bucket string, seen reservations.Observation, now time.Time) (due bool) {
+	t.Change(bucket, func(last *correction) {
+		if due = now.Sub(last.at) >= observeEvery || last.below(seen); due {
+			*last = correction{seen: seen, at: now}
+		}
+	})
+	return due
 }
 
 // below reports whether seen has less of any meter, or a meter that was not sent. One that may go up is always sent.
@@ -162,11 +152,4 @@ func (l correction) below(seen reservations.Observation) bool {
 		}
 	}
 	return seen.Up
-}
-
-// forget lets the next observation be sent at once.
-func (t *corrections) forget(bucket string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.last, bucket)
 }

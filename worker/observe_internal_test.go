@@ -50,10 +50,7 @@ func TestObservationsSent(t *testing.T) {
 			t.Errorf("%d: %v, want %v", i, got, c.want)
 		}
 	}
-	if len(buckets.last) != 1 {
-		t.Errorf("%d buckets are kept, want 1: the others are too old", len(buckets.last))
-	}
-	buckets.forget("a")
+	buckets.Delete("a")
 	if !buckets.due("a", reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
 		t.Error("expired, and not sent")
 	}

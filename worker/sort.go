@@ -3,11 +3,11 @@ package worker
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
@@ -29,7 +29,7 @@ func (g *guard) sortBehind(d *delivery, c *reservations.Claim) {
 
 // foreseeable returns the charges of a task that was not delivered yet; none if its handler may have no limits.
 func (g *guard) foreseeable(t *asynq.Task) (charges []reservations.Charge, err error) {
-	if g.passed != nil && !g.passed.has(t.Type()) {
+	if g.passed != nil && !g.passed.Get(t.Type()) {
 		return nil, nil
 	}
 	defer func() {
@@ -43,32 +43,8 @@ func (g *guard) foreseeable(t *asynq.Task) (charges []reservations.Charge, err e
 	return charges, err
 }
 
-// passedMost is how many types are known to be limited; tasks of further types are delivered one by one.
-const passedMost = 1024
-
 // passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside it.
-// Safe for concurrent use.
-type passed struct {
-	mu    sync.RWMutex // guards types
-	types map[string]bool
-}
+// Tasks of a type that is forgotten are delivered one by one. Safe for concurrent use.
+type passed struct{ bounded.Map[string, bool] }
 
-func (p *passed) has(name string) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.types[name]
-}
-
-func (p *passed) add(name string) {
-	if p.has(name) {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.types == nil {
-		p.types = map[string]bool{}
-	}
-	if len(p.types) < passedMost {
-		p.types[name] = true
-	}
-}
+func (p *passed) add(name string) { p.Change(name, func(is *bool) { *is = true }) }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -67,16 +68,13 @@ const (
 	// pauseShortest and pauseLongest bound how long a bucket is left alone that could not be asked.
 	pauseShortest = time.Second
 	pauseLongest  = 10 * time.Second
-	// faultsMost is how many buckets are remembered; beyond that all are forgotten.
-	faultsMost = 4096
 )
 
 // faults are the buckets that could not be asked, as far as this process has seen. The zero value is ready. Safe for
 // concurrent use.
 type faults struct {
-	mu      sync.Mutex // guards what is below
-	away    bool       // the store did not answer
-	buckets map[string]fault
+	away  atomic.Bool // the store did not answer
+	alone bounded.Map[string, fault]
 }
 
 // fault is that of a bucket that alone can't be asked.
@@ -87,30 +85,21 @@ type fault struct {
 
 // note remembers a fault, or that the store is away.
 func (f *faults) note(bucket string, noted fault, alone bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.away = f.away || !alone; !alone {
+	if !alone {
+		f.away.Store(true)
 		return
 	}
-	if f.buckets == nil || len(f.buckets) >= faultsMost {
-		f.buckets = map[string]fault{}
-	}
-	f.buckets[bucket] = noted
+	f.alone.Change(bucket, func(known *fault) { *known = noted })
 }
 
 // find returns the fault of a bucket whose pause is not over.
 func (f *faults) find(bucket string, now time.Time) (fault, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	found := f.buckets[bucket]
+	found := f.alone.Get(bucket)
 	return found, now.Before(found.until)
 }
 
 // over notes that the bucket answers, and says whether that shows that the store is back.
 func (f *faults) over(bucket string) (back bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.buckets, bucket)
-	back, f.away = f.away, false
-	return back
+	f.alone.Delete(bucket)
+	return f.away.Swap(false)
 }

@@ -102,7 +102,7 @@ func (w *world) killWorkers() {
 	for _, p := range w.workers {
 		clear(p.answers)
 		p.begun = nil
-		p.faults = faults{}
+		p.faults = new(faults)
 	}
 	for task, t := range w.all {
 		if t.state != stateActive {

@@ -242,7 +242,7 @@ func simulate(tb testing.TB, f fleet) fleetReport {
 	w.judge = newJudge(w)
 	w.free = w.slots
 	for i := range w.processes {
-		w.workers = append(w.workers, &simProcess{w: w, id: i, answers: map[string]reported{}})
+		w.workers = append(w.workers, &simProcess{w: w, id: i, answers: map[string]reported{}, faults: new(faults)})
 	}
 	for i := range w.dispatchers {
 		d := &simDispatcher{w: w, id: i + 1}

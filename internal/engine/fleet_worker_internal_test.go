@@ -19,7 +19,7 @@ type simProcess struct {
 	answers  map[string]reported
 	begun    []int
 	flushing bool
-	faults   faults
+	faults   *faults
 }
 
 // pump delivers pending tasks to free handlers.

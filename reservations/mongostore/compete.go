@@ -73,13 +73,13 @@ func (s *Store) leave(
 			break
 		}
 	}
-	s.memory.forget(name)
+	s.memory.Delete(name)
 	return nil, maybeApplied(err)
 }
 
 // push adds an entry to the inbox, removes answers that were read, and returns the document.
 func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
-	last := s.memory.find(name)
+	last := s.memory.Get(name)
 	if e.At = last.now().UnixNano(); s.now != nil {
 		e.At = s.now().UnixNano()
 	}
@@ -112,7 +112,7 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 		err = maybeApplied(err)
 	}
 	if err != nil {
-		s.memory.forget(name)
+		s.memory.Delete(name)
 		return state{}, err
 	}
 	s.memory.pushed(name, seen, len(last.discarded))

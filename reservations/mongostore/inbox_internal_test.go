@@ -66,7 +66,7 @@ func mustRead(t *testing.T, s *Store) state {
 
 // stayBusy has the store leave requests in the inbox at once, even if the test stalls.
 func stayBusy(s *Store) {
-	s.memory.change("hourly", func(m *remembered) { m.busy = time.Now().Add(time.Hour) })
+	s.memory.Change("hourly", func(m *remembered) { m.busy = time.Now().Add(time.Hour) })
 }
 
 // A swap answers what others left, before its own requests; also one whose process wrote last and does not read.
@@ -175,12 +175,12 @@ func TestAnsweredByAnother(t *testing.T) {
 	if !o.Started() {
 		t.Errorf("got %+v", o)
 	}
-	discarded := lost.memory.find("hourly").discarded
+	discarded := lost.memory.Get("hourly").discarded
 	if len(discarded) != 1 || len(mustRead(t, r.one).answers) != 1 {
 		t.Fatalf("discarded %v of %v", discarded, mustRead(t, r.one).answers)
 	}
 	mustPush(t, lost, entry{ID: 11})
-	if left := mustRead(t, r.one).answers; len(left) != 0 || len(lost.memory.find("hourly").discarded) != 0 {
+	if left := mustRead(t, r.one).answers; len(left) != 0 || len(lost.memory.Get("hourly").discarded) != 0 {
 		t.Errorf("answers %v are left", left)
 	}
 }

@@ -2,8 +2,9 @@ package mongostore
 
 import (
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/headway-go/headway/internal/bounded"
 )
 
 const (
@@ -20,10 +21,9 @@ const (
 	busyFor = time.Second
 )
 
-// memory is what this process remembers of the buckets it used last. The zero value is empty. Safe for concurrent use.
+// memory is what this process remembers of the buckets it used last. Set Most. Safe for concurrent use.
 type memory struct {
-	mu      sync.Mutex // guards buckets
-	buckets map[string]remembered
+	bounded.Map[string, remembered]
 }
 
 type remembered struct {
@@ -35,7 +35,7 @@ type remembered struct {
 
 // steady returns a state from which a swap may start without a read, and the moment at which it decides.
 func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, bool) {
-	r := m.find(name)
+	r := m.Get(name)
 	if !r.steady {
 		return state{}, time.Time{}, false
 	}
@@ -56,37 +56,13 @@ func (s state) now() time.Time {
 
 // busy says whether several processes compete for the bucket.
 func (m *memory) busy(name string) bool {
-	r := m.find(name)
+	r := m.Get(name)
 	return !r.busy.IsZero() && time.Since(r.busy) < busyFor
-}
-
-func (m *memory) find(name string) remembered {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.buckets[name]
-}
-
-// change replaces what is remembered of a bucket.
-func (m *memory) change(name string, by func(*remembered)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, known := m.buckets[name]
-	if !known && len(m.buckets) >= memoryMost {
-		for other := range m.buckets { // any one
-			delete(m.buckets, other)
-			break
-		}
-	}
-	if m.buckets == nil {
-		m.buckets = map[string]remembered{}
-	}
-	by(&r)
-	m.buckets[name] = r
 }
 
 // pushed remembers what a push returned, which removed the first discarded answers.
 func (m *memory) pushed(name string, seen state, removed int) {
-	m.change(name, func(r *remembered) {
+	m.Change(name, func(r *remembered) {
 		r.clock, r.heard, r.discarded = seen.clock, seen.heard, r.discarded[min(removed, len(r.discarded)):]
 		if len(seen.inbox) > 1 {
 			r.busy = time.Now()
@@ -96,7 +72,7 @@ func (m *memory) pushed(name string, seen state, removed int) {
 
 // saw remembers the clock of a read, and answers that the next push removes.
 func (m *memory) saw(name string, seen state, discard ...string) {
-	m.change(name, func(r *remembered) {
+	m.Change(name, func(r *remembered) {
 		all := slices.Concat(r.discarded, discard)
 		r.clock, r.heard, r.discarded = seen.clock, seen.heard, all[max(0, len(all)-discardedMost):]
 	})
@@ -105,12 +81,5 @@ func (m *memory) saw(name string, seen state, discard ...string) {
 // wrote remembers a swap that followed on before.
 func (m *memory) wrote(name string, before, after state) {
 	after.blind = true
-	m.change(name, func(r *remembered) { r.steady, r.state = r.tag != 0 && r.tag == before.tag, after })
-}
-
-// forget drops a bucket, e.g. because an answer is missing.
-func (m *memory) forget(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.buckets, name)
+	m.Change(name, func(r *remembered) { r.steady, r.state = r.tag != 0 && r.tag == before.tag, after })
 }

@@ -53,17 +53,19 @@ var _ reservations.Store = (*Store)(nil)
 // client of db.
 func New(db *mongo.Database, o Options) *Store {
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{
+	s := &Store{
 		buckets:   db.Collection(cmp.Or(o.Collection, DefaultCollection), settings),
 		overrides: db.Collection(cmp.Or(o.Overrides, DefaultOverrides), settings),
 		now:       o.Now, patience: patience,
 	}
+	s.memory.Most = memoryMost
+	return s
 }
 
 // Reset implements reservations.Store: it deletes the document.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	name := bucket.Name(limit, key)
-	defer s.memory.forget(name)
+	defer s.memory.Delete(name)
 	_, err := s.send(ctx, name, func(ctx context.Context) error {
 		_, err := s.buckets.DeleteOne(ctx, bson.D{to("_id", name)})
 		return err

@@ -123,9 +123,9 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		}
 		s.memory.wrote(name, before, written)
 	case !errors.Is(err, errLost):
-		s.memory.forget(name)
+		s.memory.Delete(name)
 	case sent > 1: // the driver repeated the write, and the first one may have been the faster
-		s.memory.forget(name)
+		s.memory.Delete(name)
 		return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedMaybe, BucketOnly: true, Err: err}
 	}
 	return err
