@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/deadletter"
 )
 
 const (
@@ -56,16 +57,9 @@ type deadData struct {
 	// Kept says that records are kept, in MongoDB. Without it the page lists asynq's archive.
 	Kept  bool
 	Total int
-	Tasks []deadRow
+	Tasks []deadtasks.Task
 	// Unreadable is how many records were passed over.
 	Unreadable int
-}
-
-// deadRow is a dead task of the list.
-type deadRow struct {
-	ID, Queue, Type, State, Error, Batch string
-	At                                   time.Time
-	Attempts                             int
 }
 
 func (s *Server) deadPage(r *http.Request) (view, error) {
@@ -91,10 +85,7 @@ func (s *Server) deadPage(r *http.Request) (view, error) {
 		if err != nil {
 			return v, err
 		}
-		d.Tasks = append(d.Tasks, deadRow{
-			ID: t.ID, Queue: t.Queue, Type: t.Type, State: string(t.State), Error: firstLine(t.Error), Batch: t.Batch, At: t.At,
-			Attempts: len(t.Attempts),
-		})
+		d.Tasks = append(d.Tasks, t)
 		if len(d.Tasks) == deadShown {
 			break
 		}
@@ -133,9 +124,9 @@ func (d *deadData) add(t *asynq.TaskInfo) {
 		return
 	}
 	if d.Total++; len(d.Tasks) < deadShown {
-		d.Tasks = append(d.Tasks, deadRow{
-			ID: t.ID, Queue: t.Queue, Type: t.Type, State: "archived", Error: firstLine(t.LastErr), At: t.LastFailedAt,
-			Attempts: t.Retried + 1,
+		d.Tasks = append(d.Tasks, deadtasks.Task{
+			ID: t.ID, Queue: t.Queue, Type: t.Type, Error: t.LastErr, At: t.LastFailedAt,
+			Attempts: make([]deadletter.Attempt, t.Retried+1), // of which asynq keeps the number alone
 		})
 	}
 }

@@ -66,8 +66,7 @@ func TestOtherSitesEmbedNothing(t *testing.T) {
 }
 
 // A payload whose indents would have gigabytes is shown in little memory.
-func TestDeepPayloads(t *testing.T) {
-	t.Parallel()
+func TestDeepPayloads(t *testing.T) { //nolint:paralleltest // counts allocations of the process
 	w := newWorld(t)
 	const depth = 8000
 	payload := strings.Repeat("[", depth) + strings.Repeat("0,", 100_000) + "0" + strings.Repeat("]", depth)

@@ -53,7 +53,8 @@ func parsePages() map[string]*template.Template {
 		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
 		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago,
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
-		"taskLink": taskLink, "add": func(a, b int) int { return a + b }, "tab": newTab, "queuesOf": newQueueTable,
+		"taskLink": taskLink, "firstLine": firstLine, "tab": newTab, "queuesOf": newQueueTable,
+		"add": func(a, b int) int { return a + b },
 		"sinces": func() [][2]string {
 			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
 		},

@@ -98,8 +98,12 @@ func (s *Server) recent(ctx context.Context) []taskRow {
 
 // findTask reads all that is known of a task, in one queue or in all.
 func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, error) {
-	records, err := s.records(ctx, queue, id)
-	if err != nil {
+	var records []deadtasks.Task
+	var err error
+	if s.config.Dead != nil {
+		records, err = explained.Records(ctx, s.config.Dead, queue, id)
+	}
+	if err != nil && !errors.Is(err, deadtasks.ErrMalformed) { // what asynq has of the task is shown all the same
 		return nil, err
 	}
 	at := []scheduler.Task{{Queue: queue, ID: id}}
@@ -133,8 +137,8 @@ func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, er
 		if i < 0 {
 			i = len(found)
 			found = append(found, taskView{
-				ID: record.ID, Queue: record.Queue, Type: record.Type, Summary: "Task " + record.ID + " is " + recordText(record),
-				Payload: s.body(record.Payload),
+				ID: record.ID, Queue: record.Queue, Type: record.Type, Payload: s.body(record.Payload),
+				Summary: "Task " + record.ID + " " + explained.Record(record) + ".",
 			})
 		}
 		found[i].Record, found[i].Batch = &record, record.Batch
@@ -147,39 +151,6 @@ func (s *Server) findTask(ctx context.Context, queue, id string) ([]taskView, er
 		found[i].Steps = steps(found[i])
 	}
 	return found, nil
-}
-
-// records returns the records of a failed task.
-func (s *Server) records(ctx context.Context, queue, id string) (found []deadtasks.Task, err error) {
-	if s.config.Dead == nil {
-		return nil, nil
-	}
-	f := deadtasks.Filter{ID: id, Queue: queue, AnyState: true, Payloads: true}
-	for t, err := range s.config.Dead.List(ctx, f) {
-		if errors.Is(err, deadtasks.ErrMalformed) { // what asynq has of the task is shown all the same
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, t)
-	}
-	return found, nil
-}
-
-func recordText(t deadtasks.Task) string {
-	switch t.State {
-	case deadtasks.StateDead:
-		return "dead: it does not run again unless it is requeued."
-	case deadtasks.StateRequeueing:
-		return "dead, and its requeue was interrupted: requeue it again."
-	case deadtasks.StateRequeued:
-		return "not in the queue any more: it was dead, was requeued, and has ended."
-	case deadtasks.StateRecovered:
-		return "done: it failed before it succeeded."
-	case deadtasks.StateFailing:
-	}
-	return "not in the queue any more, and its last known attempt failed."
 }
 
 // steps are what happened to a task in the order of time, then what is expected.
@@ -254,42 +225,20 @@ func stepText(e *explained.Task) string {
 // indented returns valid JSON with indents, and ends soon behind that many bytes. Nested lists of a megabyte would have
 // gigabytes of indents.
 func indented(valid []byte, most int) string {
+	var lines bytes.Buffer
+	_ = json.Indent(&lines, bytes.TrimSpace(valid), "", "") // valid
 	var b strings.Builder
-	depth, quoted, opened := 0, false, false
-	line := func() {
-		b.WriteByte('\n')
-		b.WriteString(strings.Repeat("  ", depth))
-	}
-	for i := 0; i < len(valid) && b.Len() <= most; i++ {
-		c := valid[i]
-		switch {
-		case quoted:
-			if b.WriteByte(c); c == '\\' {
-				i++
-				b.WriteByte(valid[i])
-			}
-			quoted = c != '"'
-		case strings.IndexByte(" \t\r\n", c) >= 0:
-		case c == ']' || c == '}':
-			if depth--; !opened {
-				line()
-			}
-			b.WriteByte(c)
-			opened = false
-		default:
-			if opened {
-				line()
-			}
-			b.WriteByte(c)
-			quoted, opened = c == '"', c == '[' || c == '{'
-			switch {
-			case opened:
-				depth++
-			case c == ',':
-				line()
-			case c == ':':
-				b.WriteByte(' ')
-			}
+	depth := 0
+	for line := range strings.Lines(lines.String()) {
+		if b.Len() > most {
+			break
+		}
+		if line[0] == ']' || line[0] == '}' {
+			depth--
+		}
+		b.WriteString(strings.Repeat("  ", depth) + line)
+		if end := strings.TrimSuffix(line, "\n"); end[len(end)-1] == '[' || end[len(end)-1] == '{' {
+			depth++
 		}
 	}
 	return b.String()

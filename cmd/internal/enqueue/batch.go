@@ -89,7 +89,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name, j.file)); err != nil {
 		return err
 	}
-	limits, from, err := j.load(j.model)
+	c, from, err := j.load(j.model)
 	if err != nil {
 		return err
 	}
@@ -104,12 +104,12 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err = j.inspect(file, name, &r); err != nil {
 		return err
 	}
-	j.warnOfQueue(j.env)
-	s, err := j.openBatches(ctx, j.env, limits)
+	j.warnOfQueue(j.env, c)
+	s, err := openBatches(ctx, j.env, c)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx)
+	defer s.Close(ctx)
 	b, existed, err := j.record(ctx, s, name, r.Requests)
 	if err != nil {
 		return err
@@ -202,12 +202,12 @@ func (j *batchJob) identify(ctx context.Context, store *batches.Store) (id strin
 }
 
 // record finds the batch of the file, or makes it. One that was cancelled goes on.
-func (j *batchJob) record(ctx context.Context, s *services, name string, requests int) (batches.Batch, bool, error) {
-	id, err := j.identify(ctx, s.batches)
+func (j *batchJob) record(ctx context.Context, s services, name string, requests int) (batches.Batch, bool, error) {
+	id, err := j.identify(ctx, s.Batches)
 	if err != nil {
 		return batches.Batch{}, false, err
 	}
-	b, existed, err := s.batches.Open(ctx, batches.Batch{
+	b, existed, err := s.Batches.Open(ctx, batches.Batch{
 		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(),
 		Model: j.model,
 		Queue: j.queue, Retries: j.retries,
@@ -219,7 +219,7 @@ func (j *batchJob) record(ctx context.Context, s *services, name string, request
 		return b, existed, cli.Usage("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)
 	}
 	if b.State == batches.StateCancelled {
-		if err = s.batches.Resume(ctx, id); err != nil {
+		if err = s.Batches.Resume(ctx, id); err != nil {
 			return b, existed, err
 		}
 		b.State = batches.StateOpen

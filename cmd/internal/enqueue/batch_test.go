@@ -305,8 +305,8 @@ func (w *world) promised(t *testing.T) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close(t.Context())
-	view, err := s.limiter.View(t.Context(), "openai", "")
+	defer s.Close(t.Context())
+	view, err := s.Limiter.View(t.Context(), "openai", "")
 	if err != nil {
 		t.Fatal(err)
 	}

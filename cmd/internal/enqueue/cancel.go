@@ -74,7 +74,7 @@ BATCH:CUSTOM_ID" sends it again.`,
 		if err != nil {
 			return err
 		}
-		defer s.close(c.Context())
+		defer s.Close(c.Context())
 		if one {
 			return s.cancelOne(c.Context(), env, b, customID, t.file, asJSON)
 		}
@@ -97,10 +97,10 @@ BATCH:CUSTOM_ID" sends it again.`,
 
 // canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
 // error is a *cli.UsageError.
-func (s *services) canGiveBack(b batches.Batch, file string) error {
+func (s services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, batches.LimitsBetween) {
 		name, _, _ := strings.Cut(bucket, ":")
-		if _, err := s.limiter.Limits().For(name, ""); err != nil {
+		if _, err := s.Limiter.Limits().For(name, ""); err != nil {
 			return cli.Usage("batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they "+
 				"reserved could not be released; name the file of the workers with --config", b.ID, name, file)
 		}
@@ -111,9 +111,9 @@ func (s *services) canGiveBack(b batches.Batch, file string) error {
 // cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
 // what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything
 // was done.
-func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
+func (s services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
 	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
-	counts, err := s.batches.Counts(ctx, b.ID)
+	counts, err := s.Batches.Counts(ctx, b.ID)
 	if err != nil {
 		return r, err
 	}
@@ -123,7 +123,7 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 	if err := s.canGiveBack(b, file); err != nil {
 		return r, err
 	}
-	if err := s.batches.Cancel(ctx, b.ID); err != nil {
+	if err := s.Batches.Cancel(ctx, b.ID); err != nil {
 		return r, err
 	}
 	bar := cli.NewProgress(out, "cancelled", b.Lines)
@@ -132,7 +132,7 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 		if err != nil {
 			return r, err
 		}
-		withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, c.IDs...)
+		withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, c.IDs...)
 		var named []batches.Named
 		for i, task := range withdrawn {
 			if task != nil {
@@ -142,7 +142,7 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 		r.Ended += c.Ended
 		r.Withdrawn += len(named)
 		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-		if err = cmp.Or(err, s.batches.Name(context.WithoutCancel(ctx), b.ID, named)); err != nil {
+		if err = cmp.Or(err, s.Batches.Name(context.WithoutCancel(ctx), b.ID, named)); err != nil {
 			return r, err
 		}
 		bar.Set(c.To)
@@ -153,7 +153,7 @@ func (s *services) cancel(ctx context.Context, b batches.Batch, file string, out
 // tellApart sorts the requests that were neither deleted nor ended: each one runs, was cancelled before, or was never
 // enqueued. If this call cancelled the batch, a request that a worker dropped since then counts as deleted. Requests
 // that ended since then count as ended.
-func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
+func (s services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) error {
 	if r.Left == 0 || b.Lines == 0 {
 		return nil
 	}
@@ -161,13 +161,13 @@ func (s *services) tellApart(ctx context.Context, b batches.Batch, r *cancelled)
 	if err != nil {
 		return err
 	}
-	counts, err := s.batches.Counts(ctx, b.ID) // some have ended meanwhile
+	counts, err := s.Batches.Counts(ctx, b.ID) // some have ended meanwhile
 	if err != nil {
 		return err
 	}
 	r.Ended = counts.Done + counts.Failed
 	r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-	known, err := s.batches.Unanswered(ctx, b.ID, 1, b.Lines)
+	known, err := s.Batches.Unanswered(ctx, b.ID, 1, b.Lines)
 	if err != nil {
 		return err
 	}

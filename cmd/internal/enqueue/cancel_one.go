@@ -19,7 +19,7 @@ const codeRequestCancelled = "request_cancelled"
 var errRequestCancelled = errors.New("this request was cancelled")
 
 // cancelOne deletes the task of one request, and stores that it failed.
-func (s *services) cancelOne(
+func (s services) cancelOne(
 	ctx context.Context, env cli.Environment, b batches.Batch, customID, file string, asJSON bool,
 ) error {
 	if err := s.canGiveBack(b, file); err != nil {
@@ -29,7 +29,7 @@ func (s *services) cancelOne(
 	if err != nil {
 		return err
 	}
-	withdrawn, err := s.scheduler.Withdraw(ctx, b.Queue, ref.TaskID())
+	withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, ref.TaskID())
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *services) cancelOne(
 	}
 	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
 	r.Finished = time.Now()
-	if _, err = s.batches.Finish(ctx, r); err != nil {
+	if _, err = s.Batches.Finish(ctx, r); err != nil {
 		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
 			"enqueue the file again to go on: %w", customID, b.ID, err)
 	}

@@ -38,7 +38,7 @@ func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (l
 	if err := errors.Join(others...); err != nil {
 		return 0, err
 	}
-	for _, outcome := range o.s.batches.FinishMany(ctx, results) {
+	for _, outcome := range o.s.Batches.FinishMany(ctx, results) {
 		if outcome.Err != nil {
 			return 0, fmt.Errorf("keep the result of a request that would start too late: %w", outcome.Err)
 		}

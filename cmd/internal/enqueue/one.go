@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batchref"
@@ -120,7 +121,7 @@ func enqueueOne(
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	limits, from, err := t.load(asked.Model)
+	settings, from, err := t.load(asked.Model)
 	if err != nil {
 		return err
 	}
@@ -128,12 +129,13 @@ func enqueueOne(
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	s, err := t.open(c.Context(), env, limits)
+	t.warnOfQueue(env, settings)
+	s, err := session.Open(c.Context(), env, settings, session.Needs{Sends: true, NoBuckets: !t.reserve})
 	if err != nil {
 		return err
 	}
-	defer s.close(c.Context())
-	info, err := s.scheduler.Enqueue(c.Context(), task.args, options)
+	defer s.Close(c.Context())
+	info, err := s.Scheduler.Enqueue(c.Context(), task.args, options)
 	if err != nil {
 		return err
 	}

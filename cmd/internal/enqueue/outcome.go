@@ -49,8 +49,8 @@ func indented(r result) string {
 	return text
 }
 
-func (j *batchJob) await(ctx context.Context, s *services, b batches.Batch, file *input) error {
-	w := s.watch(b, j.prices)
+func (j *batchJob) await(ctx context.Context, s services, b batches.Batch, file *input) error {
+	w := s.watch(b, s.Config.Prices)
 	w.show = newShow(j.env, j.asJSON)
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
@@ -116,13 +116,13 @@ func displayName(name string) string {
 // leave writes the results so far, when the command waits for no more. Why is the earlier error, if any. If the batch
 // was cancelled meanwhile, leave first names the requests of the file without a result. Each of them has a line then,
 // even if it was never enqueued.
-func (j *batchJob) leave(ctx context.Context, s *services, b batches.Batch, file *input, why error) error {
+func (j *batchJob) leave(ctx context.Context, s services, b batches.Batch, file *input, why error) error {
 	if errors.Is(why, batches.ErrCancelled) {
-		if err := j.nameRest(ctx, s.batches, b, file); err != nil {
+		if err := j.nameRest(ctx, s.Batches, b, file); err != nil {
 			return fmt.Errorf("note the requests of the cancelled batch that have no answer: %w", err)
 		}
 	}
-	_, err := j.write(context.WithoutCancel(ctx), s.batches, b.ID, j.env)
+	_, err := j.write(context.WithoutCancel(ctx), s.Batches, b.ID, j.env)
 	return err
 }
 

@@ -46,12 +46,12 @@ func eachPage(
 }
 
 // serving returns what takes tasks from the queue.
-func (s *services) serving(ctx context.Context, queue string) (asynqdb.Serving, error) {
-	return asynqdb.New(s.queue).Serving(ctx, queue)
+func (s services) serving(ctx context.Context, queue string) (asynqdb.Serving, error) {
+	return asynqdb.New(s.Queue).Serving(ctx, queue)
 }
 
 // goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
-func (s *services) goesOn(ctx context.Context, queue string) string {
+func (s services) goesOn(ctx context.Context, queue string) string {
 	by, err := s.serving(context.WithoutCancel(ctx), queue)
 	switch {
 	case err != nil:
@@ -67,15 +67,15 @@ func (s *services) goesOn(ctx context.Context, queue string) string {
 }
 
 // active returns the requests of a batch whose tasks a worker of its queue has.
-func (s *services) active(ctx context.Context, b batches.Batch) ([]batchref.Ref, error) {
+func (s services) active(ctx context.Context, b batches.Batch) ([]batchref.Ref, error) {
 	running, err := s.running(ctx, b.Queue)
 	return running[b.ID], err
 }
 
 // running returns the requests whose tasks a worker of the queue has, by batch.
-func (s *services) running(ctx context.Context, queue string) (map[string][]batchref.Ref, error) {
+func (s services) running(ctx context.Context, queue string) (map[string][]batchref.Ref, error) {
 	refs := map[string][]batchref.Ref{}
-	list := asynq.NewInspectorFromRedisClient(s.queue).ListActiveTasks
+	list := asynq.NewInspectorFromRedisClient(s.Queue).ListActiveTasks
 	err := eachPage(ctx, queue, list, "list the tasks of queue "+queue+" that run",
 		func(infos []*asynq.TaskInfo) error {
 			for _, info := range infos {
@@ -120,12 +120,12 @@ type lost struct {
 
 // lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
 // none.
-func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
+func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
 	active, err := s.active(ctx, b)
 	if err != nil || len(active) == 0 || len(active) < waiting {
 		return lost{}, err
 	}
-	servers, err := asynq.NewInspectorFromRedisClient(s.queue).Servers()
+	servers, err := asynq.NewInspectorFromRedisClient(s.Queue).Servers()
 	if err != nil {
 		return lost{}, fmt.Errorf("look for the workers of queue %s: %w", b.Queue, err)
 	}
@@ -140,7 +140,7 @@ func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost
 		return lost{}, nil
 	}
 	// A worker that has just taken a task does not show it yet, but its lease is new.
-	state, err := asynqdb.New(s.queue).State(ctx, b.Queue, active[0].TaskID())
+	state, err := asynqdb.New(s.Queue).State(ctx, b.Queue, active[0].TaskID())
 	in := time.Until(state.Lease)
 	if err != nil || state.Lease.IsZero() || in > leaseLeast {
 		return lost{}, err
@@ -150,11 +150,11 @@ func (s *services) lost(ctx context.Context, b batches.Batch, waiting int) (lost
 
 // heal stores a result for the archived tasks of a batch that have none: their worker died, or could not reach the
 // database. Results that exist stay.
-func (s *services) heal(ctx context.Context, b batches.Batch) error {
-	list := asynq.NewInspectorFromRedisClient(s.queue).ListArchivedTasks
+func (s services) heal(ctx context.Context, b batches.Batch) error {
+	list := asynq.NewInspectorFromRedisClient(s.Queue).ListArchivedTasks
 	return eachPage(ctx, b.Queue, list, "list the archived tasks of queue "+b.Queue,
 		func(infos []*asynq.TaskInfo) error {
-			return keepDead(ctx, s.batches, b, infos)
+			return keepDead(ctx, s.Batches, b, infos)
 		})
 }
 

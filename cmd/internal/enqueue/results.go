@@ -48,8 +48,8 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		if err != nil {
 			return err
 		}
-		defer s.close(c.Context())
-		w, err := f.write(c.Context(), s.batches, b.ID, env)
+		defer s.Close(c.Context())
+		w, err := f.write(c.Context(), s.Batches, b.ID, env)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 		if err != nil {
 			return err
 		}
-		defer s.close(c.Context())
+		defer s.Close(c.Context())
 		var lines []int
 		if one {
 			line, unfit := s.failedLine(c.Context(), b, customID)
@@ -74,12 +74,12 @@ limits, in the same queue. Their errors so far stay with them; their new results
 var errNothing = errors.New("no request was sent again")
 
 // failedLine returns the line of a failed request.
-func (s *services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
+func (s services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
 	ref, err := s.finder().Named(ctx, b, customID)
 	if err != nil {
 		return 0, err
 	}
-	r, ended, err := s.batches.Find(ctx, b.ID, ref.Line)
+	r, ended, err := s.Batches.Find(ctx, b.ID, ref.Line)
 	switch {
 	case err != nil:
 		return 0, err
@@ -95,7 +95,7 @@ func (s *services) failedLine(ctx context.Context, b batches.Batch, customID str
 // retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues no
 // others.
 func (t *target) retry(
-	ctx context.Context, env cli.Environment, s *services, b batches.Batch, lines []int,
+	ctx context.Context, env cli.Environment, s services, b batches.Batch, lines []int,
 ) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, cli.Usage("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)
@@ -114,7 +114,7 @@ func (t *target) retry(
 		return 0, err
 	}
 	m := maker{from: from, large: true}                   // the kept request has its model
-	for r, err := range s.batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
+	for r, err := range s.Batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
 		if err == nil && len(r.Request) > 0 {
 			_, err = m.kept(r)
 		}
@@ -122,11 +122,11 @@ func (t *target) retry(
 			return 0, fmt.Errorf("%w: %w", errNothing, err)
 		}
 	}
-	dead, err := s.buckets.Dead(ctx)
+	dead, err := s.Buckets.Dead(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return s.batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
+	return s.Batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
 		var before []string
 		for i, r := range results {
@@ -139,7 +139,7 @@ func (t *target) retry(
 				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}
 		}
-		if _, err := s.scheduler.EnqueueMany(ctx, args, options); err != nil {
+		if _, err := s.Scheduler.EnqueueMany(ctx, args, options); err != nil {
 			return err
 		}
 		return dead.Recorder().SentAgain(ctx, b.Queue, before)

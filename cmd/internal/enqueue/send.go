@@ -25,7 +25,7 @@ const (
 
 // sender enqueues the lines of a batch, chunk by chunk.
 type sender struct {
-	s       *services
+	s       services
 	batch   batches.Batch
 	known   bool // the batch was sent before, at least a part of it
 	options tasks.Options
@@ -39,7 +39,7 @@ type sender struct {
 
 // send enqueues the good lines of the file that have no result and are not in the queue.
 func (j *batchJob) send(
-	ctx context.Context, s *services, b batches.Batch, existed bool, file io.Reader, options tasks.Options,
+	ctx context.Context, s services, b batches.Batch, existed bool, file io.Reader, options tasks.Options,
 	r *result,
 ) error {
 	if existed {
@@ -87,7 +87,7 @@ func (o *sender) flush(ctx context.Context) error {
 	done := &batches.LineSet{}
 	if o.known {
 		var err error
-		if done, err = o.s.batches.Finished(ctx, o.batch.ID, first, last); err != nil {
+		if done, err = o.s.Batches.Finished(ctx, o.batch.ID, first, last); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (o *sender) flush(ctx context.Context) error {
 			args = append(args, o.gathered[i].of(o.batch.ID, line, done.Round(line)))
 		}
 	}
-	infos, err := o.s.scheduler.EnqueueMany(ctx, args, o.options)
+	infos, err := o.s.Scheduler.EnqueueMany(ctx, args, o.options)
 	late, err := o.expire(ctx, args, err)
 	for _, info := range infos {
 		if info != nil {
@@ -115,5 +115,5 @@ func (o *sender) flush(ctx context.Context) error {
 	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished + o.result.Expired)
 	clear(o.gathered)
 	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
-	return o.s.batches.SetEnqueued(ctx, o.batch.ID, last)
+	return o.s.Batches.SetEnqueued(ctx, o.batch.ID, last)
 }

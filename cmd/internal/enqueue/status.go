@@ -62,7 +62,7 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 		if err != nil {
 			return err
 		}
-		defer s.close(c.Context())
+		defer s.Close(c.Context())
 		var found []batches.Batch
 		if len(args) == 1 {
 			b, unknown := s.find(c.Context(), args[0])
@@ -70,44 +70,20 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 				return unknown
 			}
 			if failed {
-				return listFailed(c.Context(), env, s.batches, b, asJSON)
+				return listFailed(c.Context(), env, s.Batches, b, asJSON)
 			}
 			found = []batches.Batch{b}
-		} else if found, err = s.batches.List(c.Context(), listed); err != nil {
+		} else if found, err = s.Batches.List(c.Context(), listed); err != nil {
 			return err
 		}
-		return status(c.Context(), env, s, found, t.prices, asJSON, len(args) == 1)
+		return status(c.Context(), env, s, found, s.Config.Prices, asJSON, len(args) == 1)
 	}
 	return c
 }
 
-// openStored connects to everything, for a command about a batch that is there.
-func (t *target) openStored(ctx context.Context, env cli.Environment) (*services, error) {
-	c, err := config.Load(t.file)
-	if err != nil {
-		return nil, err
-	}
-	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
-	return t.openBatches(ctx, env, c.Limits)
-}
-
-// openBatch is openStored for a command about one batch, and the batch of that name. The caller closes.
-func (t *target) openBatch(ctx context.Context, env cli.Environment, name string) (*services, batches.Batch, error) {
-	s, err := t.openStored(ctx, env)
-	if err != nil {
-		return nil, batches.Batch{}, err
-	}
-	b, err := s.find(ctx, name)
-	if err != nil {
-		s.close(ctx)
-		return nil, b, err
-	}
-	return s, b, nil
-}
-
 // find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
-func (s *services) find(ctx context.Context, name string) (batches.Batch, error) {
-	b, err := s.batches.Batch(ctx, name)
+func (s services) find(ctx context.Context, name string) (batches.Batch, error) {
+	b, err := s.Batches.Batch(ctx, name)
 	switch {
 	case name == "":
 		return b, cli.Usage("the name of the batch is empty; `headway status` lists the newest")
@@ -121,7 +97,7 @@ func (s *services) find(ctx context.Context, name string) (batches.Batch, error)
 }
 
 func status(
-	ctx context.Context, env cli.Environment, s *services, found []batches.Batch, prices map[string]config.Price,
+	ctx context.Context, env cli.Environment, s services, found []batches.Batch, prices map[string]config.Price,
 	asJSON, whole bool,
 ) error {
 	var all []figures
@@ -151,17 +127,17 @@ func status(
 }
 
 // figures returns the figures of a batch at this moment.
-func (s *services) figures(
+func (s services) figures(
 	ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningTasks,
 ) (figures, error) {
-	counts, err := s.batches.Counts(ctx, b.ID)
+	counts, err := s.Batches.Counts(ctx, b.ID)
 	if err != nil {
 		return figures{}, err
 	}
 	var l pace.Lately
 	now := time.Now()
 	if f := newFigures(b, counts); f.State == string(batches.StateOpen) {
-		if l, err = pace.Read(ctx, s.batches, b.ID, counts, now); err != nil {
+		if l, err = pace.Read(ctx, s.Batches, b.ID, counts, now); err != nil {
 			return figures{}, err
 		}
 	}

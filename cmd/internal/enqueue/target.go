@@ -28,10 +28,6 @@ type target struct {
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
 	retries int
 	keep    time.Duration
-
-	buckets string                  // where they are kept, of the configuration
-	queues  map[string]int          // of the configuration
-	prices  map[string]config.Price // of the configuration
 }
 
 func (t *target) configFlag(c *cobra.Command) {
@@ -125,30 +121,36 @@ func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Option
 	return o, nil
 }
 
-// load reads the configuration and returns its limits and what the requests take from. Without --limit it is the limit
-// of the model. It needs no service.
-func (t *target) load(model string) ([]reservations.Limit, *source, error) {
+// load reads the configuration and returns it, and what the requests take from. Without --limit it is the limit of the
+// model. It needs no service.
+func (t *target) load(model string) (config.Config, *source, error) {
 	c, err := config.Load(t.file)
 	if err != nil {
-		return nil, nil, err
+		return c, nil, err
 	}
-	t.buckets, t.queues, t.prices = c.Buckets, c.Queues, c.Prices
 	if limit, known := c.Providers.LimitOf(model); len(t.limits) == 0 && known {
 		t.limits = []string{limit}
 	}
 	if len(t.limits) == 0 {
-		return nil, nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers",
+		return c, nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers",
 			t.file)
 	}
 	from, err := newSource(c.Limits, t.limits, t.key)
 	if err != nil {
-		return nil, nil, err
+		return c, nil, err
 	}
 	from.http, from.providers = c.HTTP, c.Providers
 	if err = t.share(from); err != nil {
-		return nil, nil, &cli.UsageError{Err: err}
+		return c, nil, &cli.UsageError{Err: err}
 	}
-	return c.Limits, from, nil
+	return c, from, nil
+}
+
+// warnOfQueue warns of a queue that the file does not have.
+func (t *target) warnOfQueue(env cli.Environment, c config.Config) {
+	if _, served := c.Queues[t.queue]; !served {
+		cli.Warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
+	}
 }
 
 // share checks how the requests share the limits.

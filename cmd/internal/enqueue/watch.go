@@ -55,16 +55,16 @@ type watch struct {
 	usage   map[string]batches.Usage
 }
 
-func (s *services) watch(b batches.Batch, prices map[string]config.Price) *watch {
+func (s services) watch(b batches.Batch, prices map[string]config.Price) *watch {
 	return &watch{
-		store: s.batches, limiter: s.limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
+		store: s.Batches, limiter: s.Limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
 		running: s.running, lost: s.lost, lacking: s.lacking,
 	}
 }
 
 // lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
-func (s *services) lacking(ctx context.Context, b batches.Batch) (*register.Need, error) {
-	members, err := register.New(s.queue).Members(ctx)
+func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need, error) {
+	members, err := register.New(s.Queue).Members(ctx)
 	if err != nil || len(members) == 0 {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *services) lacking(ctx context.Context, b batches.Batch) (*register.Need
 	if err != nil || !found {
 		return nil, err
 	}
-	e, err := s.scheduler.Explain(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
+	e, err := s.Scheduler.Explain(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
 	if err != nil || e.State == asynq.TaskStateActive.String() { // a worker that has it took it
 		return nil, err
 	}

@@ -51,16 +51,12 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 		if err != nil {
 			return err
 		}
-		settings, err := config.Load(file)
+		s, err := openSight(c.Context(), env, file)
 		if err != nil {
 			return err
 		}
-		s, err := openSight(c.Context(), settings, env)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		page, err := newPage(c.Context(), s, file, settings, env)
+		defer s.Close(c.Context())
+		page, err := newPage(c.Context(), s, file, env)
 		if err != nil {
 			return err
 		}
@@ -121,25 +117,23 @@ func listenFor(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // newPage is the configuration of a page for a fleet, read-only and for loopback.
-func newPage(
-	ctx context.Context, s *sight, file string, settings config.Config, env cli.Environment,
-) (dashboard.Config, error) {
+func newPage(ctx context.Context, s sight, file string, env cli.Environment) (dashboard.Config, error) {
 	page := dashboard.Config{
-		Reader: s.reader(), Client: s.queue, Refresh: s.follow(file), Secrets: secretsOf(ctx, env, settings),
+		Reader: s.reader(), Client: s.Queue, Refresh: s.follow(file), Secrets: secretsOf(ctx, env, s.Config),
 	}
-	if !s.buckets.InMongo() {
+	if !s.Buckets.InMongo() {
 		return page, nil
 	}
 	var err error
-	if page.Batches, err = s.buckets.Batches(ctx); err == nil {
-		page.Dead, err = s.buckets.Dead(ctx)
+	if page.Batches, err = s.Buckets.Batches(ctx); err == nil {
+		page.Dead, err = s.Buckets.Dead(ctx)
 	}
 	return page, err
 }
 
 // follow applies each change of the file to the limiter, and the overrides of the fleet. It reads overrides at most as
 // often as workers do.
-func (s *sight) follow(file string) func(context.Context) error {
+func (s sight) follow(file string) func(context.Context) error {
 	const every = 2 * time.Second
 	watched := newWatchedFile(file)
 	var last time.Time
@@ -148,14 +142,14 @@ func (s *sight) follow(file string) func(context.Context) error {
 		if watched.changed() {
 			var next config.Config
 			if next, fault = config.Load(file); fault == nil {
-				fault = s.limiter.SetLimits(next.Limits)
+				fault = s.Limiter.SetLimits(next.Limits)
 			}
 		}
 		if now := time.Now(); now.Sub(last) < every {
 			return fault
 		}
 		last = time.Now()
-		_, err := s.buckets.Follow(ctx, s.limiter)
+		_, err := s.Buckets.Follow(ctx, s.Limiter)
 		return errors.Join(fault, err)
 	}
 }

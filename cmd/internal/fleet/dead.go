@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/explained"
 )
 
 func deadCommand(env cli.Environment) *cobra.Command {
@@ -127,19 +128,9 @@ func (f *deadFilter) open(ctx context.Context, env cli.Environment) (*chosenDead
 
 // recordsOf are the records of a task, whatever their state; the error is that there is none.
 func recordsOf(ctx context.Context, store *deadtasks.Store, queue, id string) (found []deadtasks.Task, err error) {
-	var broken error
-	for t, err := range store.List(ctx, deadtasks.Filter{ID: id, Queue: queue, AnyState: true, Payloads: true}) {
-		if errors.Is(err, deadtasks.ErrMalformed) {
-			broken = err
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, t)
-	}
-	if len(found) == 0 && broken != nil {
-		return nil, broken
+	found, err = explained.Records(ctx, store, queue, id)
+	if err != nil && (len(found) == 0 || !errors.Is(err, deadtasks.ErrMalformed)) {
+		return nil, err
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf(

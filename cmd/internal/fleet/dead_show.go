@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/explained"
 )
 
 // payloadShown is how many bytes of a payload are shown; export has all.
@@ -67,7 +68,7 @@ attempt. The exit code is 1 if there is no record.`,
 // printDead shows the sentence, then what it rests on, then the payload.
 func printDead(s screen, t deadtasks.Task, now time.Time) {
 	fmt.Fprintf(s, "%s\n\n", s.title(cli.Line(
-		fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, deadText(t)))))
+		fmt.Sprintf("Task %s (%s) in queue %s %s.", t.ID, t.Type, t.Queue, explained.Record(t)))))
 	var rows [][]string
 	row := func(name, text string) {
 		if text != "" {
@@ -106,32 +107,6 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 	if text := payloadText(t); text != "" {
 		fmt.Fprintf(cli.Data(s.Writer), "\n%s\n", cli.Printable(text))
 	}
-}
-
-// deadText is what became of the task.
-func deadText(t deadtasks.Task) string {
-	switch t.State {
-	case deadtasks.StateFailing:
-		return "has failed and will be retried"
-	case deadtasks.StateRecovered:
-		return "failed before it succeeded"
-	case deadtasks.StateRequeued:
-		return "was dead and has been requeued"
-	case deadtasks.StateRequeueing:
-		return "is being requeued; `headway dead requeue " + t.ID + "` completes that"
-	case deadtasks.StateDead:
-	}
-	text := map[deadletter.Cause]string{
-		deadletter.CauseRetries:   "is dead: its retries are used up",
-		deadletter.CausePermanent: "is dead: its error is permanent",
-		deadletter.CauseRefused:   "is dead: it could never start",
-		deadletter.CauseExpired:   "is dead: it did not start in time",
-		deadletter.CauseFound:     "is dead: it was found in asynq's archive",
-	}[t.Cause]
-	if t.Batch != "" {
-		text += "; `headway retry " + t.Batch + " --failed` sends it again"
-	}
-	return text
 }
 
 func payloadText(t deadtasks.Task) string {

@@ -81,7 +81,7 @@ func dev(ctx context.Context, s runSettings, listen string, movable bool, env cl
 	}
 	defer remove()
 	d.welcome(env, on.Addr().String(), settings)
-	return d.run(ctx, s, on, settings, inside)
+	return d.run(ctx, s, on, inside)
 }
 
 // devFleet is the services of `headway dev`.
@@ -134,17 +134,15 @@ func devListen(ctx context.Context, address string, movable bool) (net.Listener,
 }
 
 // run runs the page and the worker until ctx ends.
-func (d *devFleet) run(
-	ctx context.Context, s runSettings, on net.Listener, settings config.Config, env cli.Environment,
-) error {
+func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env cli.Environment) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seen, err := openSight(ctx, settings, env)
+	seen, err := openSight(ctx, env, s.file)
 	if err != nil {
 		return err
 	}
-	defer seen.close()
-	page, err := newPage(ctx, seen, s.file, settings, env)
+	defer seen.Close(ctx)
+	page, err := newPage(ctx, seen, s.file, env)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -159,11 +160,11 @@ func explainBucket(
 	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task,
 	one explained.Task,
 ) (explained.Task, error) {
-	s, err := openBuckets(ctx, settings, env, client)
+	s, err := session.Open(ctx, env, settings, session.Needs{Queue: client})
 	if err != nil {
 		one.Problem = err.Error()
 		return one, nil // shown beside what is known
 	}
-	defer s.close()
-	return explained.Read(ctx, s.reader(), t)
+	defer s.Close(ctx)
+	return explained.Read(ctx, sight{s}.reader(), t)
 }

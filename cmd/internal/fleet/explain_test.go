@@ -18,7 +18,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
@@ -47,15 +46,11 @@ func waitingWorld(t *testing.T) (env map[string]string, file string) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	settings, err := config.Load(file)
+	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
+	defer s.Close(t.Context())
 	for _, task := range []struct{ id, key string }{
 		{"first", ""},
 		{"a", ""},
@@ -63,7 +58,7 @@ func waitingWorld(t *testing.T) (env map[string]string, file string) {
 		{"first-acme", "acme"},
 		{"c", "acme"},
 	} {
-		if _, err := s.scheduler.Enqueue(t.Context(), job{Key: task.key},
+		if _, err := s.Scheduler.Enqueue(t.Context(), job{Key: task.key},
 			tasks.Options{ID: task.id, Reserved: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -92,16 +93,16 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 		return cli.Usage("%q is one shard; all shards of a bucket are changed together: name %q", name,
 			bucket.Name(at.Limit, at.Key))
 	}
-	s, err := openSight(ctx, c, env)
+	s, err := session.Open(ctx, env, c, session.Needs{})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	text, err := change(ctx, s.limiter, at)
+	defer s.Close(ctx)
+	text, err := change(ctx, s.Limiter, at)
 	if err != nil {
 		return err
 	}
-	if err = s.announce(ctx, at); err != nil {
+	if err = announce(ctx, s, at); err != nil {
 		return fmt.Errorf("%s, but waiting tasks could not be moved forward: %w", cli.Printable(text), err)
 	}
 	_, err = fmt.Fprintln(env.Out, cli.Printable(text))
@@ -109,13 +110,13 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 }
 
 // announce sends the states of a bucket's shards to the dispatcher, which plans again with them.
-func (s *sight) announce(ctx context.Context, at reservations.Charge) error {
-	outcomes, err := s.limiter.Refresh(ctx, at)
+func announce(ctx context.Context, s *session.Session, at reservations.Charge) error {
+	outcomes, err := s.Limiter.Refresh(ctx, at)
 	if err != nil {
 		return err
 	}
 	for _, o := range outcomes {
-		s.scheduler.Changed(o.Charge.Bucket(), o)
+		s.Scheduler.Changed(o.Charge.Bucket(), o)
 	}
-	return s.scheduler.Stop(ctx)
+	return s.Scheduler.Stop(ctx)
 }

@@ -6,30 +6,25 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
 
 // openWorld returns a fleet's limiter and scheduler in the world of a test.
-func openWorld(t *testing.T, env map[string]string, file string) *sight {
+func openWorld(t *testing.T, env map[string]string, file string) sight {
 	t.Helper()
-	settings, err := config.Load(file)
+	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.close)
+	t.Cleanup(func() { s.Close(t.Context()) })
 	return s
 }
 
 // expectedIn is when the last task of a bucket is expected to start, as its dispatcher knows.
-func (s *sight) expectedIn(t *testing.T, bucket string, waiting int) time.Duration {
+func (s sight) expectedIn(t *testing.T, bucket string, waiting int) time.Duration {
 	t.Helper()
-	w, err := s.scheduler.Engine().Waitlist(context.WithoutCancel(t.Context()), bucket)
+	w, err := s.Scheduler.Engine().Waitlist(context.WithoutCancel(t.Context()), bucket)
 	if err != nil || w.Waiting != waiting || w.End.IsZero() {
 		t.Fatalf("waitlist of %s: %+v, %v", bucket, w, err)
 	}
@@ -45,15 +40,15 @@ func TestLimitsReset(t *testing.T) {
 	acme := reservations.Charge{
 		Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}, Held: reservations.StateWaiting,
 	}
-	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || !o.Started() {
+	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || !o.Started() {
 		t.Fatal(o, err)
 	}
-	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || o.Started() {
+	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || o.Started() {
 		t.Fatal("an empty bucket lets a task start:", o, err)
 	} else {
-		fleet.scheduler.Changed("api:acme", o)
+		fleet.Scheduler.Changed("api:acme", o)
 	}
-	if err := fleet.scheduler.Stop(t.Context()); err != nil { // sends what was changed
+	if err := fleet.Scheduler.Stop(t.Context()); err != nil { // sends what was changed
 		t.Fatal(err)
 	}
 	if in := fleet.expectedIn(t, "api:acme", 2); in < 100*time.Second {
@@ -64,7 +59,7 @@ func TestLimitsReset(t *testing.T) {
 	if in := fleet.expectedIn(t, "api:acme", 2); in > time.Minute || in < 55*time.Second {
 		t.Errorf("the second task of a minute is expected %v after the bucket was filled", in)
 	}
-	if o, err := fleet.limiter.Start(t.Context(), acme); err != nil || !o.Started() {
+	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || !o.Started() {
 		t.Error("a full bucket does not let a task start:", o, err)
 	}
 	if in := fleet.expectedIn(t, "api", 3); in > other || in < other-30*time.Second {
@@ -81,15 +76,15 @@ func TestLimitsUnblock(t *testing.T) {
 	fleet := openWorld(t, env, file)
 	b := &limitsBundle{t: t, file: file, env: env}
 	b.run(cli.ExitOK, []string{"api is not blocked\n"}, "unblock", "api")
-	outcomes, err := fleet.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
+	outcomes, err := fleet.Limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if end := outcomes[0].Wait(); end != reservations.MaxBlockDefault {
 		t.Errorf("a refusal for a day blocks for %v", end)
 	}
-	fleet.scheduler.Changed("api", outcomes[0])
-	if err = fleet.scheduler.Stop(t.Context()); err != nil {
+	fleet.Scheduler.Changed("api", outcomes[0])
+	if err = fleet.Scheduler.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if in := fleet.expectedIn(t, "api", 3); in < reservations.MaxBlockDefault {
@@ -100,7 +95,7 @@ func TestLimitsUnblock(t *testing.T) {
 	if in := fleet.expectedIn(t, "api", 3); in > 3*time.Minute+time.Second || in < 2*time.Minute {
 		t.Errorf("three tasks of a minute each, from an empty bucket, are expected in %v", in)
 	}
-	e, err := fleet.scheduler.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
+	e, err := fleet.Scheduler.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
 	if err != nil || e.Reason != scheduler.ReasonLimit {
 		t.Errorf("the last task: %+v, %v", e, err)
 	}

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 )
 
 func newLimitsShow(env cli.Environment) *cobra.Command {
@@ -44,15 +42,11 @@ tasks wait. It changes nothing.`,
 	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		settings, err := config.Load(file)
+		s, err := openSight(c.Context(), env, file)
 		if err != nil {
 			return err
 		}
-		s, err := openSight(c.Context(), settings, env)
-		if err != nil {
-			return err
-		}
-		defer s.close()
+		defer s.Close(c.Context())
 		shown, err := s.reader().Read(c.Context(), strings.Join(args, ""))
 		if err != nil {
 			return err
@@ -66,56 +60,21 @@ tasks wait. It changes nothing.`,
 	return c
 }
 
-// sight is what a command needs that looks and changes nothing.
-type sight struct {
-	limiter   *reservations.Limiter
-	scheduler *scheduler.Scheduler
-	queue     redis.UniversalClient
-	buckets   *connect.Buckets
-	close     func()
+// sight is the session of a command that looks at a fleet.
+type sight struct{ *session.Session }
+
+func (s sight) reader() overview.Reader {
+	return overview.Reader{Limiter: s.Limiter, Scheduler: s.Scheduler}
 }
 
-func (s *sight) reader() overview.Reader {
-	return overview.Reader{Limiter: s.limiter, Scheduler: s.scheduler}
-}
-
-// openSight connects to both services.
-func openSight(ctx context.Context, settings config.Config, env cli.Environment) (*sight, error) {
-	queue, err := connect.Redis(ctx, env.Getenv)
+// openSight connects to the services of a file's fleet.
+func openSight(ctx context.Context, env cli.Environment, file string) (sight, error) {
+	c, err := config.Load(file)
 	if err != nil {
-		return nil, err
+		return sight{}, err
 	}
-	s, err := openBuckets(ctx, settings, env, queue)
-	if err != nil {
-		_ = queue.Close()
-		return nil, err
-	}
-	buckets := s.close
-	s.close = func() {
-		buckets()
-		_ = queue.Close()
-	}
-	return s, nil
-}
-
-// openBuckets is openSight with a queue that is connected already, and stays the caller's.
-func openBuckets(
-	ctx context.Context, settings config.Config, env cli.Environment, queue redis.UniversalClient,
-) (*sight, error) {
-	buckets, err := connect.Open(ctx, env.Getenv, settings.Buckets, queue, env.Err)
-	if err != nil {
-		return nil, err
-	}
-	s := &sight{queue: queue, buckets: buckets, close: func() { _ = buckets.Close(context.WithoutCancel(ctx)) }}
-	s.limiter, err = buckets.Limiter(ctx, settings.Limits, func(err error) { cli.Warn(env, "%v", err) })
-	if err == nil {
-		s.scheduler, err = scheduler.New(queue, s.limiter, scheduler.Config{})
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	s, err := session.Open(ctx, env, c, session.Needs{})
+	return sight{s}, err
 }
 
 // rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.

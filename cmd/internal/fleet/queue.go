@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/shell"
@@ -81,26 +80,21 @@ The exit code is 1 if there is no such task, or if it runs or has ended.`,
 	configFlag(c, &file)
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		settings, err := config.Load(file)
+		s, err := openSight(c.Context(), env, file)
 		if err != nil {
 			return err
 		}
-		s, err := openSight(c.Context(), settings, env)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		defer func() { _ = s.scheduler.Stop(context.WithoutCancel(c.Context())) }() // sends what changed
+		defer s.Close(c.Context())
 		found := []scheduler.Task{{Queue: queue, ID: args[0]}}
 		if queue == "" {
-			if found, err = s.scheduler.Find(c.Context(), args[0]); err != nil {
+			if found, err = s.Scheduler.Find(c.Context(), args[0]); err != nil {
 				return err
 			}
 		}
 		deleted := 0
 		var faults []error
 		for _, task := range found {
-			tasks, err := s.scheduler.Withdraw(c.Context(), task.Queue, task.ID)
+			tasks, err := s.Scheduler.Withdraw(c.Context(), task.Queue, task.ID)
 			if faults = append(faults, err); len(tasks) > 0 && tasks[0] != nil {
 				deleted++
 				fmt.Fprintf(env.Out, "task %s of queue %s is deleted\n", task.ID, task.Queue)

@@ -76,7 +76,7 @@ func TestRogueRetryAfter(t *testing.T) {
 					task := web.Request{URL: service.URL, Terms: tasks.Terms{Taken: []reservations.Charge{
 						{Limit: "api", Tokens: reservations.Tokens{"requests": 1}},
 					}}}
-					if _, err := fleet.scheduler.Enqueue(t.Context(), task); err != nil {
+					if _, err := fleet.Scheduler.Enqueue(t.Context(), task); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -87,12 +87,12 @@ func TestRogueRetryAfter(t *testing.T) {
 			waiting := func(n int) {
 				t.Helper()
 				until(t, patience, fmt.Sprint(n, " tasks wait"), func() bool {
-					w, err := fleet.scheduler.Engine().Waitlist(t.Context(), "api")
+					w, err := fleet.Scheduler.Engine().Waitlist(t.Context(), "api")
 					return err == nil && w.Waiting == n
 				})
 			}
 			until(t, patience, "the limit is blocked", func() bool {
-				v, err := fleet.limiter.View(t.Context(), "api", "")
+				v, err := fleet.Limiter.View(t.Context(), "api", "")
 				return err == nil && v.Blocked > 0 || time.Since(refused) > tc.most
 			})
 			if tc.command != "" {
@@ -101,7 +101,7 @@ func TestRogueRetryAfter(t *testing.T) {
 			enqueue(others)
 			if tc.command != "" {
 				waiting(1 + others)
-				v, err := fleet.limiter.View(t.Context(), "api", "")
+				v, err := fleet.Limiter.View(t.Context(), "api", "")
 				if err != nil || v.Blocked <= tc.most-patience || v.Blocked > tc.most {
 					t.Errorf("blocked for %v, %v", v.Blocked, err)
 				}

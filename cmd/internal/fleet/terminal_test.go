@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -90,22 +89,18 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 // waitWith lets a task wait for a bucket with this key, which tasks could once have.
 func waitWith(t *testing.T, env map[string]string, file, key string) {
 	t.Helper()
-	settings, err := config.Load(file)
+	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSight(t.Context(), settings, cli.Environment{Getenv: func(k string) string { return env[k] }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	info, err := s.scheduler.Enqueue(t.Context(), job{}, tasks.Options{ID: "waits"})
+	defer s.Close(t.Context())
+	info, err := s.Scheduler.Enqueue(t.Context(), job{}, tasks.Options{ID: "waits"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
 	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
-	waits := s.scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, reservations.Outcome{})
+	waits := s.Scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, reservations.Outcome{})
 	if !errors.Is(waits, scheduler.ErrDeferred) {
 		t.Fatal(waits)
 	}

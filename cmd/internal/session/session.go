@@ -1,0 +1,115 @@
+// Package session connects a command to what it needs of a fleet: the queue, the buckets, the batches.
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/tracing"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// closePatience bounds the end of a command.
+const closePatience = 5 * time.Second
+
+// Needs says what a command needs. The zero value is for commands that only look.
+type Needs struct {
+	// Queue is connected already, and stays the caller's. Nil connects to it.
+	Queue redis.UniversalClient
+	// Sends is for commands that change batches or enqueue: their traces are sent, and they name the fleet of
+	// `headway dev` if they use it.
+	Sends bool
+	// NoBuckets leaves out the buckets: the Limiter only checks charges.
+	NoBuckets bool
+	// Batches adds the batches, which need MongoDB.
+	Batches bool
+}
+
+// Session is what one command is connected to. Close it.
+type Session struct {
+	Config    config.Config
+	Queue     redis.UniversalClient
+	Buckets   *connect.Buckets // nil with Needs.NoBuckets
+	Limiter   *reservations.Limiter
+	Scheduler *scheduler.Scheduler
+	Batches   *batches.Store // nil without Needs.Batches
+
+	closers []func(context.Context) error
+}
+
+// Open connects to the services. Overrides that can't be read are warnings.
+func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (*Session, error) {
+	if needs.Batches && env.Getenv("MONGODB_URI") == "" {
+		return nil, connect.ErrNoMongo()
+	}
+	s := &Session{Config: c, Queue: needs.Queue}
+	if err := s.open(ctx, env, needs); err != nil {
+		s.Close(ctx)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) open(ctx context.Context, env cli.Environment, needs Needs) (err error) {
+	if s.Queue == nil {
+		if dev, lives := connect.FindDev(ctx, env.Getenv); needs.Sends && lives && env.Getenv("REDIS_URL") == "" {
+			fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
+		}
+		if s.Queue, err = connect.Redis(ctx, env.Getenv); err != nil {
+			return err
+		}
+		s.atEnd(func(context.Context) error { return s.Queue.Close() })
+	}
+	if needs.NoBuckets {
+		s.Limiter, err = reservations.New(nil, s.Config.Limits, reservations.Config{})
+	} else {
+		err = s.openBuckets(ctx, env)
+	}
+	if err == nil && needs.Batches {
+		s.Batches, err = s.Buckets.Batches(ctx)
+	}
+	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err == nil && needs.Sends {
+		var stop func()
+		if stop, err = tracing.Start(ctx, "headway-enqueue", env.Getenv, logger); err == nil {
+			s.atEnd(func(context.Context) error { stop(); return nil })
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if s.Scheduler, err = scheduler.New(s.Queue, s.Limiter, scheduler.Config{Logger: logger}); err == nil {
+		s.atEnd(s.Scheduler.Stop) // sends what gave places back
+	}
+	return err
+}
+
+func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err error) {
+	if s.Buckets, err = connect.Open(ctx, env.Getenv, s.Config.Buckets, s.Queue, env.Err); err != nil {
+		return err
+	}
+	s.atEnd(s.Buckets.Close)
+	s.Limiter, err = s.Buckets.Limiter(ctx, s.Config.Limits, func(err error) { cli.Warn(env, "%v", err) })
+	return err
+}
+
+func (s *Session) atEnd(end func(context.Context) error) { s.closers = append(s.closers, end) }
+
+// Close ends all connections, the last first, also if ctx has ended.
+func (s *Session) Close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	defer cancel()
+	for _, end := range slices.Backward(s.closers) {
+		_ = end(ctx) // nothing is left to do over it
+	}
+}
