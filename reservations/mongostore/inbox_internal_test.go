@@ -152,7 +152,7 @@ func TestInboxIsBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	r.one.memory.pushed("hourly", mustRead(t, r.one), 0)
-	if r.one.memory.find("hourly").busy.IsZero() {
+	if r.one.memory.Get("hourly").busy.IsZero() {
 		t.Fatal("the bucket does not count as busy")
 	}
 	stayBusy(r.one)
