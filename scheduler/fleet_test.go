@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for an event. It is shorter than the delay of asynq's retry set, two minutes.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // call is a task that takes requests from the limit "openai".
 type call struct {

@@ -50,7 +50,8 @@ func wantUnavailable(t *testing.T, err error, applied ...bucket.Applied) {
 func TestCutConnection(t *testing.T) {
 	t.Parallel()
 	proxy, uri, name := proxied(t)
-	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	var c sent
+	store := c.open(t, uri, name)
 	if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
 		t.Fatal(err)
 	}
