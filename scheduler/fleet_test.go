@@ -48,6 +48,7 @@ func openai(name string) call { return call{Name: name, Limit: "openai", Request
 // redisOf connects to a server until the end of the test.
 func redisOf(t *testing.T, options *redis.Options) redis.UniversalClient {
 	t.Helper()
+	options.ReadTimeout = patience // repeats no command after a stall
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -52,9 +52,7 @@ func TestCutConnection(t *testing.T) {
 	proxy, uri, name := proxied(t)
 	var c sent
 	store := c.open(t, uri, name)
-	if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, store, limit, request(1)...)
 	proxy.Cut()
 	// The first may have been written to a connection that was just cut; then nothing can be sent any more.
 	_, err := store.Apply(t.Context(), limit.Rules(), "", request(1))
