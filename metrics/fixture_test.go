@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -115,6 +116,30 @@ func gather(tb testing.TB, from prometheus.Gatherer) map[string]*dto.MetricFamil
 		all[f.GetName()] = f
 	}
 	return all
+}
+
+// await polls: a read ends too late if the machine stalls.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	for patience := time.Now().Add(30 * time.Second); !done(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(patience) {
+			tb.Fatalf("not in 30 s: %s", what)
+		}
+	}
+}
+
+// awaitUp gathers until the services are up, 1, or down, 0.
+func awaitUp(
+	tb testing.TB, gather func() map[string]*dto.MetricFamily, redis, buckets float64,
+) (got map[string]*dto.MetricFamily) {
+	tb.Helper()
+	await(tb, fmt.Sprintf("redis %v, buckets %v", redis, buckets), func() bool {
+		got = gather()
+		r, found := value(got["headway_up"], "redis")
+		b, both := value(got["headway_up"], "buckets")
+		return found && both && r == redis && b == buckets
+	})
+	return got
 }
 
 // value is that of the metric with these label values, in the order of the labels' names. It is false if there is none.

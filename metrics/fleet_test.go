@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/metrics"
@@ -84,13 +86,9 @@ func TestShowsTheFleet(t *testing.T) {
 func TestRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{Stale: time.Nanosecond})
-	if err := b.metrics.Ready(); err != nil {
-		t.Fatalf("not ready: %v", err)
-	}
+	await(t, "ready", func() bool { return b.metrics.Ready() == nil })
 	b.redis.Close()
-	got := b.gather(t)
-	wantValue(t, got, 0, "headway_up", "redis")
-	wantValue(t, got, 1, "headway_up", "buckets")
+	got := awaitUp(t, func() map[string]*dto.MetricFamily { return b.gather(t) }, 0, 1)
 	if got["headway_dispatcher_on_duty"] != nil || got["headway_queue_tasks"] != nil {
 		t.Error("stale state of Redis is exported")
 	}
@@ -116,10 +114,8 @@ func TestStoreHangs(t *testing.T) {
 	if err := b.metrics.Watch(b.client, limiter); err != nil {
 		t.Fatal(err)
 	}
-	got := gather(t, b.registry)
+	awaitUp(t, func() map[string]*dto.MetricFamily { return gather(t, b.registry) }, 1, 0)
 	<-asked
-	wantValue(t, got, 1, "headway_up", "redis")
-	wantValue(t, got, 0, "headway_up", "buckets")
 	if err := b.metrics.Ready(); !errors.Is(err, metrics.ErrNoAnswer) {
 		t.Errorf("ready: %v", err)
 	}

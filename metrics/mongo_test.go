@@ -19,7 +19,7 @@ import (
 func (b *bundle) mongo(t *testing.T) {
 	t.Helper()
 	uri, database := testenv.Mongo(t)
-	client, err := mongostore.Connect(t.Context(), uri, b.metrics.Mongo)
+	client, err := mongostore.Connect(t.Context(), uri, testenv.Patient, b.metrics.Mongo)
 	if err != nil {
 		t.Fatal(err)
 	}

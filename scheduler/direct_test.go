@@ -267,7 +267,7 @@ func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	client := redisOf(t, &redis.Options{Addr: server.Addr()})
-	l, s := direct(t, client, store(), perSecond(1, 1))
+	l, s := direct(t, client, store(), perSecond(1./3600, 1))
 	ask(t, l, requests(1))
 	ended := make(chan error, 1)
 	go func() {
@@ -276,6 +276,9 @@ func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
 	}()
 	inLine(t, s, 1)
 	server.FlushAll()
+	if err := l.SetLimits([]reservations.Limit{perSecond(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
 	start(t, s)
 	if err := receive(t, ended); err != nil {
 		t.Error(err)

@@ -192,13 +192,19 @@ func TestAPausedQueueIsPassedOver(t *testing.T) {
 		}
 		promoted := promotions(s)
 		start(t, s)
+		seen := map[scheduler.Task]bool{}
 		for i := range 6 {
 			if i == 3 {
 				if err := inspector.UnpauseQueue("paused"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got, want := receive(t, promoted), map[bool]string{true: "default", false: "paused"}[i < 3]; got.Queue != want {
+			got := receive(t, promoted)
+			for seen[got] { // it did not begin in time, and is promoted again
+				got = receive(t, promoted)
+			}
+			seen[got] = true
+			if want := map[bool]string{true: "default", false: "paused"}[i < 3]; got.Queue != want {
 				t.Errorf("number %d is %v", i, got)
 			}
 			if i < 3 { // asks, so that the next one is planned

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for an event. It is shorter than the delay of asynq's retry set, two minutes.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // call is a task that takes requests from the limit "openai".
 type call struct {
@@ -48,6 +48,7 @@ func openai(name string) call { return call{Name: name, Limit: "openai", Request
 // redisOf connects to a server until the end of the test.
 func redisOf(t *testing.T, options *redis.Options) redis.UniversalClient {
 	t.Helper()
+	options.ReadTimeout = patience // repeats no command after a stall
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -140,7 +140,7 @@ func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 func TestStopWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	b, proxy, ends := cuttable(t)
-	w := b.worker(worker.Config{})
+	w := b.worker(worker.Config{ShutdownTimeout: time.Hour}) // which the stop must not need
 	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
 		proxy.Cut()
 		return nil
@@ -156,8 +156,8 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 	defer cancel()
 	err := w.Stop(ctx)
 	t.Logf("stopped after %v: %v", time.Since(began), err)
-	if lasted := time.Since(began); lasted > patience/3 || ctx.Err() != nil {
-		t.Errorf("the stop took %v", lasted)
+	if ctx.Err() != nil {
+		t.Errorf("the stop took %v", time.Since(began))
 	}
 	b.info(info.ID, asynq.TaskStateActive)
 }

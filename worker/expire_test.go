@@ -153,7 +153,7 @@ func TestTasksStartToTheMillisecond(t *testing.T) {
 			}
 			late := receive(t, starts).Sub(at)
 			t.Logf("%s: started %v after its time", name, late)
-			if late < 0 || tries == 10 {
+			if late < 0 || tries == 20 {
 				t.Fatalf("%s: started %v after its time", name, late)
 			}
 			exact = late < 877*time.Millisecond

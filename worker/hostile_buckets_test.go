@@ -320,10 +320,17 @@ func proxied(t *testing.T) (*mongo.Database, *testenv.Proxy) {
 	t.Helper()
 	uri, name := testenv.Mongo(t)
 	var proxy *testenv.Proxy
-	client, err := mongostore.Connect(t.Context(), uri, func(o *options.ClientOptions) {
-		proxy = testenv.NewProxy(t, o.Hosts[0])
-		o.SetHosts([]string{proxy.Addr()}).SetDirect(true)
-	})
+	var client *mongo.Client
+	var err error
+	for range 5 { // a machine that stalls finds no server in time
+		client, err = mongostore.Connect(t.Context(), uri, func(o *options.ClientOptions) {
+			proxy = testenv.NewProxy(t, o.Hosts[0])
+			o.SetHosts([]string{proxy.Addr()}).SetDirect(true)
+		})
+		if err == nil {
+			break
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

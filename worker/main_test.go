@@ -83,12 +83,13 @@ func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
 	t.Helper()
 	const many = 10000
 	b := &bundle{
-		t: t, addr: addr, client: redis.NewClient(&redis.Options{Addr: addr}), store: &faultStore{Store: memstore.New(nil)},
+		t: t, addr: addr, store: &faultStore{Store: memstore.New(nil)},
 		starts: make(chan worker.Event, many), deferrals: make(chan worker.Event, many),
 		finishes: make(chan worker.Event, many),
 		refusals: make(chan worker.Event, many), settlements: make(chan worker.Event, many),
 		blocks: make(chan worker.Event, many), syncs: make(chan worker.Event, many),
 	}
+	b.client = redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: patience}) // repeats no command after a stall
 	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
 	var err error

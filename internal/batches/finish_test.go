@@ -230,7 +230,7 @@ func TestFleet(t *testing.T) {
 	finishes := make([]func(context.Context, batches.Result) (bool, error), 4)
 	waits := make([]func(), 4)
 	for i := range stores {
-		client, err := mongostore.Connect(t.Context(), uri)
+		client, err := mongostore.Connect(t.Context(), uri, testenv.Patient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,6 +364,7 @@ func throughProxy(t *testing.T) (*mongo.Database, *testenv.Proxy) {
 	client, err := mongostore.Connect(t.Context(), uri, func(o *options.ClientOptions) {
 		proxy = testenv.NewProxy(t, o.Hosts[0])
 		o.SetHosts([]string{proxy.Addr()}).SetDirect(true)
+		testenv.Patient(o)
 	})
 	if err != nil {
 		t.Fatal(err)

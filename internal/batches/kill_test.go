@@ -27,7 +27,7 @@ const killLines = 2000
 
 // finishLines finishes all lines with 8 handlers, and prints each line whose result it wrote.
 func finishLines(ctx context.Context, uri, database string, out io.Writer) error {
-	client, err := mongostore.Connect(ctx, uri)
+	client, err := mongostore.Connect(ctx, uri, testenv.Patient)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 			t.Errorf("line %s: %d firsts", line, n)
 		}
 	}
-	client, err := mongostore.Connect(t.Context(), uri)
+	client, err := mongostore.Connect(t.Context(), uri, testenv.Patient)
 	if err != nil {
 		t.Fatal(err)
 	}

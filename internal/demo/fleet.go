@@ -83,6 +83,9 @@ func (f *fleet) stop(ctx context.Context) error {
 	for _, w := range f.workers {
 		faults = append(faults, w.Stop(ctx))
 	}
+	if err := errors.Join(faults...); err != nil {
+		return err // a server of asynq that still stops panics without its client, and the process ends
+	}
 	for _, c := range f.clients {
 		faults = append(faults, c.Close())
 	}

@@ -34,6 +34,12 @@ func storeAt(t *testing.T, uri string) *batches.Store {
 	t.Helper()
 	_, database := testenv.Mongo(t)
 	client, err := mongostore.Connect(t.Context(), uri)
+	for range 5 { // a machine that stalls finds no server in time
+		if err == nil {
+			break
+		}
+		client, err = mongostore.Connect(t.Context(), uri)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

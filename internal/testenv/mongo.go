@@ -3,6 +3,7 @@ package testenv
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,11 +27,32 @@ func Mongo(tb testing.TB) (uri, database string) {
 	return uri, database
 }
 
+// patience is how long clients of tests look for a server. A machine that stalls needs more than the two seconds of
+// package mongostore.
+const patience = time.Minute
+
+// MongoURI is Mongo for commands, as one address. Calls look for a server for a minute.
+func MongoURI(tb testing.TB) string {
+	tb.Helper()
+	uri, database := Mongo(tb)
+	scheme, rest, _ := strings.Cut(uri, "://")
+	hosts, rest, _ := strings.Cut(rest, "/")
+	_, query, _ := strings.Cut(rest, "?")
+	if query != "" {
+		query += "&"
+	}
+	return fmt.Sprintf("%s://%s/%s?%sserverSelectionTimeoutMS=%d", scheme, hosts, database, query,
+		patience.Milliseconds())
+}
+
+// Patient changes the options of a client for a machine that stalls.
+func Patient(o *options.ClientOptions) { o.SetServerSelectionTimeout(patience) }
+
 // Database is Mongo with a connected client, which is disconnected when the test ends.
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
 	uri, name := Mongo(tb)
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
 	if err != nil {
 		tb.Fatalf("testenv: connect to MONGODB_URI: %v", err)
 	}
@@ -48,7 +70,7 @@ func dropDatabase(tb testing.TB, uri, database string) {
 	tb.Helper()
 	ctx, cancel := cleanupContext(tb)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
 	if err != nil {
 		tb.Errorf("testenv: connect to MONGODB_URI: %v", err)
 		return

@@ -50,10 +50,9 @@ func wantUnavailable(t *testing.T, err error, applied ...bucket.Applied) {
 func TestCutConnection(t *testing.T) {
 	t.Parallel()
 	proxy, uri, name := proxied(t)
-	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
-	if _, err := store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
-		t.Fatal(err)
-	}
+	var c sent
+	store := c.open(t, uri, name)
+	apply(t, store, limit, request(1)...)
 	proxy.Cut()
 	// The first may have been written to a connection that was just cut; then nothing can be sent any more.
 	_, err := store.Apply(t.Context(), limit.Rules(), "", request(1))

@@ -124,7 +124,7 @@ func TestOverridesSetAtOnce(t *testing.T) {
 func TestOverridesWithoutAServer(t *testing.T) {
 	t.Parallel()
 	uri, name := testenv.Mongo(t)
-	client, err := mongostore.Connect(t.Context(), uri)
+	client, err := mongostore.Connect(t.Context(), uri, testenv.Patient)
 	if err != nil {
 		t.Fatal(err)
 	}

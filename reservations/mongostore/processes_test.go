@@ -27,7 +27,7 @@ const (
 func startOnce(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	client, err := mongostore.Connect(ctx, os.Getenv(processURI))
+	client, err := mongostore.Connect(ctx, os.Getenv(processURI), testenv.Patient)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 func connect(tb testing.TB, uri string) *mongo.Client {
 	tb.Helper()
-	client, err := mongostore.Connect(tb.Context(), uri)
+	client, err := mongostore.Connect(tb.Context(), uri, testenv.Patient)
 	if err != nil {
 		tb.Fatal(err)
 	}

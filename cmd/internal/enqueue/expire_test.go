@@ -15,10 +15,7 @@ import (
 func TestBatchStartBy(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	uri, database := testenv.Mongo(t)
-	env := map[string]string{
-		"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database,
-	}
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": testenv.MongoURI(t)}
 	config := write(t, "headway.yaml", "limits: {slow: {meters: {requests: {rate: 1/h, capacity: 2}}}}")
 	in := write(t, "batch.jsonl", line("a", 5)+"\n"+line("b", 5)+"\n"+line("c", 5)+"\n"+line("d", 5))
 	args := []string{"batch", in, "--limit", "slow", "--config", config, "--reserve", "--start-by", "10m"}

@@ -51,21 +51,22 @@ func TestLostRequests(t *testing.T) {
 	w.leftBehind(t, id, 99, 12*time.Second)
 	w.work(t, nil)
 	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") ||
-		!strings.Contains(c.out, "about 1s left") {
+		!regexp.MustCompile(`about \ds left`).MatchString(c.out) {
 		t.Errorf("one of two is lost: exit %d: %s%s", c.code, c.out, c.err)
 	}
+	began := time.Now()
 	w.leftBehind(t, id, 100, 12*time.Second)
 	c := w.call(t, "status", id)
 	want := regexp.MustCompile(
-		`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in (3\d|4[012])s to ` +
-			`1m[34]0s\n`)
+		`2 waiting; .*nothing runs: 2 requests were on workers that are gone; asynq puts them back in \d+s to ` +
+			`1m\d+s\n`)
 	if c.code != cli.ExitOK || !want.MatchString(c.out) {
 		t.Errorf("both are lost: exit %d: %s%s", c.code, c.out, c.err)
 	}
 	var f figures
 	c = w.call(t, "status", id, "--json")
-	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Lost != 2 || f.LeftBy != byLease || *f.Left < 30 ||
-		*f.Left > 42 {
+	if err := json.Unmarshal([]byte(c.out), &f); err != nil || f.Lost != 2 || f.LeftBy != byLease ||
+		*f.Left < 40-time.Since(began).Seconds() || *f.Left > 42 {
 		t.Errorf("both are lost: %v: %s%s", err, c.out, c.err)
 	}
 	if text := f.endShort(); text != "worker gone" {
@@ -80,8 +81,30 @@ func TestRequestsJustTakenAreNotLost(t *testing.T) {
 	id := w.opened(t, 2, 20*time.Second)
 	w.leftBehind(t, id, 2, 29*time.Second)
 	w.work(t, nil)
-	if c := w.call(t, "status", id); c.code != cli.ExitOK || strings.Contains(c.out, "gone") {
+	var c call
+	for range 5 { // again, with a new lease, if the test stalled
+		began := time.Now()
+		w.lease(t, id, 2, 29*time.Second)
+		if c = w.call(t, "status", id); time.Since(began) < 3*time.Second {
+			break
+		}
+	}
+	if c.code != cli.ExitOK || strings.Contains(c.out, "gone") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// lease sets the end of the lease of a task of a batch.
+func (w *world) lease(t *testing.T, id string, line int, lease time.Duration) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
+	defer func() { _ = client.Close() }()
+	end := redis.Z{
+		Score:  float64(time.Now().Add(lease).Unix()),
+		Member: batchref.Ref{Batch: id, Line: line}.TaskID(),
+	}
+	if err := client.ZAdd(t.Context(), "asynq:{default}:lease", end).Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -46,10 +46,8 @@ func enqueueCommand(t *testing.T, stdin string, args ...string) call {
 func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
 	t.Helper()
 	server := miniredis.RunT(t)
-	uri, database := testenv.Mongo(t)
 	return server, map[string]string{
-		"REDIS_URL":   "redis://" + server.Addr() + "/0",
-		"MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database,
+		"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": testenv.MongoURI(t),
 	}
 }
 

@@ -62,7 +62,6 @@ func inputFile(tb testing.TB, n int) string {
 
 func stores(tb testing.TB) (client *redis.Client, redisURL, mongo string) {
 	tb.Helper()
-	uri, database := testenv.Mongo(tb)
 	redisURL = testenv.Redis(tb)
 	options, err := redis.ParseURL(redisURL)
 	if err != nil {
@@ -70,7 +69,7 @@ func stores(tb testing.TB) (client *redis.Client, redisURL, mongo string) {
 	}
 	client = redis.NewClient(options)
 	tb.Cleanup(func() { _ = client.Close() })
-	return client, redisURL, strings.TrimSuffix(uri, "/") + "/" + database
+	return client, redisURL, testenv.MongoURI(tb)
 }
 
 // The enqueuer is killed repeatedly. In the end each request is in the queue once.

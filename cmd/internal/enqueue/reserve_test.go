@@ -18,9 +18,7 @@ import (
 func TestReserveGoesByOverrides(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	uri, database := testenv.Mongo(t)
-	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") +
-		"/" + database}
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": testenv.MongoURI(t)}
 	buckets, err := connect.Mongo(t.Context(), func(k string) string { return env[k] }, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,10 +15,7 @@ import (
 func TestOneUnique(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	uri, database := testenv.Mongo(t)
-	env := map[string]string{
-		"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database,
-	}
+	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": testenv.MongoURI(t)}
 	config := write(t, "headway.yaml", "limits: {slow: {meters: {requests: 1/h}}}")
 	one := func(args ...string) call {
 		always := []string{"enqueue", "hi", "--limit", "slow", "--config", config}

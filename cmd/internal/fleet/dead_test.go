@@ -23,11 +23,7 @@ import (
 // deadWorld is a queue and a store of dead tasks.
 func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, inspector *asynq.Inspector) {
 	t.Helper()
-	uri, database := testenv.Mongo(t)
-	host, query, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "/")
-	_, query, _ = strings.Cut(query, "?")
-	env = map[string]string{"REDIS_URL": testenv.Redis(t), "MONGODB_URI": "mongodb://" + host + "/" + database + "?" +
-		query}
+	env = map[string]string{"REDIS_URL": testenv.Redis(t), "MONGODB_URI": testenv.MongoURI(t)}
 	store, done, err := openDead(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }})
 	if err != nil {
 		t.Fatal(err)

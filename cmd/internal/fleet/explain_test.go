@@ -36,11 +36,7 @@ func (j job) Charges() []reservations.Charge {
 // waitingWorld is a queue and buckets in which three tasks wait for the limit "api", one of them for the key "acme".
 func waitingWorld(t *testing.T) (env map[string]string, file string) {
 	t.Helper()
-	uri, database := testenv.Mongo(t)
-	host, query, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "/")
-	_, query, _ = strings.Cut(query, "?")
-	env = map[string]string{"REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "MONGODB_URI": "mongodb://" + host +
-		"/" + database + "?" + query}
+	env = map[string]string{"REDIS_URL": "redis://" + miniredis.RunT(t).Addr(), "MONGODB_URI": testenv.MongoURI(t)}
 	file = filepath.Join(t.TempDir(), "headway.yaml")
 	if err := os.WriteFile(file, []byte("limits: {api: {meters: {requests: 60/m}}, idle: {meters: {tokens: 5/s}}}"),
 		0o600); err != nil {

@@ -22,10 +22,9 @@ type limitsBundle struct {
 
 func setupLimits(t *testing.T) *limitsBundle {
 	t.Helper()
-	uri, database := testenv.Mongo(t)
 	b := &limitsBundle{
 		t: t, file: filepath.Join(t.TempDir(), "headway.yaml"),
-		env: map[string]string{"MONGODB_URI": strings.TrimSuffix(uri, "/") + "/" + database, "USER": "ann"},
+		env: map[string]string{"MONGODB_URI": testenv.MongoURI(t), "USER": "ann"},
 	}
 	b.write("limits: {openai: {meters: {requests: 500/m, tokens: {rate: 200000/m, capacity: 20000}}}}")
 	return b

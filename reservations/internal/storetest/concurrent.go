@@ -207,20 +207,29 @@ func race(t *testing.T, n, times int, stores []reservations.Store, limit reserva
 	return started.Load()
 }
 
-// contend applies a request, and again where the store gave up after conflicts and applied nothing: on a busy machine
-// that is no fault.
+// contend applies a request, and again where the store gave up and applied nothing: on a busy machine that is no fault.
 func contend(
 	t *testing.T, store reservations.Store, limit reservations.Limit, r bucket.Request,
 ) (bucket.Answer, error) {
 	t.Helper()
-	for {
-		outcomes, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{r})
-		if err == nil {
-			return outcomes[0], nil
-		}
-		var u *bucket.UnavailableError
-		if !errors.Is(err, reservations.ErrContended) || !errors.As(err, &u) || u.Applied != bucket.AppliedNo {
-			return bucket.Answer{}, err
+	var outcomes []bucket.Answer
+	err := again(func() (err error) {
+		outcomes, err = store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{r})
+		return err
+	})
+	if err != nil {
+		return bucket.Answer{}, err
+	}
+	return outcomes[0], nil
+}
+
+// again calls apply for up to a minute while the store gives up and applies nothing.
+func again(apply func() error) error {
+	for patience := time.Now().Add(time.Minute); ; {
+		err := apply()
+		if u, ok := errors.AsType[*bucket.UnavailableError](err); !ok || u.Applied != bucket.AppliedNo ||
+			time.Now().After(patience) {
+			return err
 		}
 	}
 }

@@ -51,7 +51,11 @@ type driver struct {
 
 func (d driver) apply(requests ...bucket.Request) []bucket.Answer {
 	d.t.Helper()
-	outcomes, err := d.i.Store.Apply(d.t.Context(), d.limit.Rules(), d.key, requests)
+	var outcomes []bucket.Answer
+	err := again(func() (err error) {
+		outcomes, err = d.i.Store.Apply(d.t.Context(), d.limit.Rules(), d.key, requests)
+		return err
+	})
 	if err != nil {
 		d.t.Fatalf("apply %d requests: %v", len(requests), err)
 	}
