@@ -207,21 +207,8 @@ func (l *Limiter) reserveIn(ctx context.Context, limit Limit, charges []Charge, 
 
 // Check answers for one charge as Allow would, and changes nothing.
 func (l *Limiter) Check(ctx context.Context, c Charge) (Outcome, error) {
-	return l.allow(ctx, c, true)
-}
-
-// allow starts a new task at once or not at all, or if dry says whether it would.
-func (l *Limiter) allow(ctx context.Context, c Charge, dry bool) (Outcome, error) {
-	limit, c, err := l.resolve(ctx, c)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if err := c.validateAtOnce(limit); err != nil {
-		return Outcome{}, err
-	}
-	return l.askOne(ctx, limit, c, bucket.Request{
-		Op: bucket.OpAllow, Tokens: limit.Vector(c.Tokens), Urgent: c.Urgent, Dry: dry,
-	})
+	c.Lease = 0
+	return l.one(ctx, c, bucket.Request{Op: bucket.OpAllow, Dry: true})
 }
 
 // Release gives back what a waiting task holds, the Held of its charge, when the task will not start. What is held
@@ -271,6 +258,9 @@ func (l *Limiter) askShards(ctx context.Context, c Charge, r bucket.Request) ([]
 
 func (l *Limiter) one(ctx context.Context, c Charge, r bucket.Request) (Outcome, error) {
 	limit, c, err := l.resolve(ctx, c)
+	if err == nil && r.Op == bucket.OpAllow {
+		err = c.validateAtOnce(limit)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -13,6 +13,7 @@ func (l Limit) Rules() bucket.Limit {
 	rules := bucket.Limit{
 		Name: l.Name, Meters: make([]bucket.Meter, len(l.Meters)),
 		MaxWait: l.MaxWait, MaxBlock: cmp.Or(l.MaxBlock, MaxBlockDefault),
+		OrdinaryShare: cmp.Or(l.OrdinaryShare, OrdinaryShareDefault),
 	}
 	for k, m := range l.Meters {
 		rules.Meters[k] = m.rules()

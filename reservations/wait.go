@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 // Wait waits until all charges have started, all or nothing, and returns when the call may be made. Name the narrowest
@@ -72,7 +74,7 @@ func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) 
 		g.claims[i].Charge.Shard = c.Shard
 	}
 	stopped, err := admit(g.claims, func(c *Claim) (err error) {
-		if c.Outcome, err = l.allow(ctx, c.Charge, false); err == nil {
+		if c.Outcome, err = l.one(ctx, c.Charge, bucket.Request{Op: bucket.OpAllow}); err == nil {
 			c.Charge, c.Decided = c.Outcome.Charge, time.Now()
 		}
 		return err

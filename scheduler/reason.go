@@ -135,7 +135,7 @@ func setWait(e *Explanation, at waitlist.Position) {
 		w.Priority = at.Class
 	}
 	for _, f := range at.List.Flows {
-		if f.Name == at.Flow {
+		if f.Flow == at.Flow {
 			w.FlowTasks = f.Tasks
 		}
 	}

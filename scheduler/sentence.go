@@ -63,7 +63,7 @@ func (e Explanation) sentence() string {
 	case ReasonReady:
 		return "is ready: " + e.turn() + queue
 	case ReasonRunning:
-		return "is running" + since(e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
+		return "is running" + clock("since", e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
 	case ReasonOrphaned:
 		return e.orphanSentence()
 	case ReasonProvider:
@@ -79,7 +79,7 @@ func (e Explanation) sentence() string {
 	case ReasonArchived:
 		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
 	case ReasonCompleted:
-		return "was done" + at(e.Since)
+		return "was done" + clock("at", e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
 	case ReasonLimit, ReasonInFlight, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
@@ -170,18 +170,12 @@ func (e Explanation) turn() string {
 	}
 }
 
-func since(at time.Time) string {
+// clock is a moment behind a word; empty where it is not known.
+func clock(word string, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return " since " + envelope.ClockText(at)
-}
-
-func at(moment time.Time) string {
-	if moment.IsZero() {
-		return ""
-	}
-	return " at " + envelope.ClockText(moment)
+	return " " + word + " " + envelope.ClockText(at)
 }
 
 func forTime(now, since time.Time) string {

@@ -80,7 +80,7 @@ func (s *Scheduler) refuseExpected(batch []*parcel) {
 	now := time.Now()
 	for _, p := range batch {
 		if p.Held != nil {
-			p.err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Held.Wait)
+			p.err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Wait)
 		}
 	}
 }

@@ -225,7 +225,7 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	if got := w.heads(); got != "" {
 		t.Errorf("%s are due before the store is asked again", got)
 	}
-	if list, err := w.Engine().Waitlist(t.Context(), "openai"); err != nil || list.Failed.IsZero() {
+	if list, err := w.Engine().Waitlist(t.Context(), "openai"); err != nil || list.FailedUntil.IsZero() {
 		t.Errorf("%+v, %v", list, err)
 	}
 	w.Engine().Answered(t.Context(), "openai")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/reservations"
@@ -27,14 +28,15 @@ func newGuard(
 		return nil, c, err
 	}
 	g := &guard{
-		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(), successors: newSuccessors(client),
+		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(),
+		enqueuer: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		trace: newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
 		fleet:  newFleet(client, limiter, types, c.Logger),
 		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
 	}
 	g.stopping, g.cancel = context.WithCancel(context.Background())
-	g.keep(c.Dead, c.SweepEvery, client, queues)
+	g.keep(c.Dead, c.SweepEvery, queues)
 	return g, c, nil
 }
 

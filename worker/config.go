@@ -129,12 +129,12 @@ func (c Config) Validate() error {
 			f.add("queues."+queue, "weight %d must be from 1 to %d", weight, weightMost)
 		}
 	}
-	f.notNegative("shutdown_timeout", c.ShutdownTimeout)
-	f.notNegative("settle_timeout", c.SettleTimeout)
-	f.notNegative("follow_every", c.FollowEvery)
-	f.notNegative("sweep_every", c.SweepEvery)
-	f.refusals(c.MaxRefusals)
-	f.nested(c.Scheduler.Validate())
+	notNegative(&f, "shutdown_timeout", c.ShutdownTimeout)
+	notNegative(&f, "settle_timeout", c.SettleTimeout)
+	notNegative(&f, "follow_every", c.FollowEvery)
+	notNegative(&f, "sweep_every", c.SweepEvery)
+	notNegative(&f, "max_refusals", c.MaxRefusals)
+	f = append(f, c.Scheduler.Validate())
 	return f.err()
 }
 
@@ -145,27 +145,15 @@ func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-func (f *faults) notNegative(field string, d time.Duration) {
-	if d < 0 {
-		f.add(field, "%v must not be negative", d)
-	}
-}
-
-func (f *faults) refusals(n int) {
+func notNegative[N int | time.Duration](f *faults, field string, n N) {
 	if n < 0 {
-		f.add("max_refusals", "%d must not be negative", n)
-	}
-}
-
-func (f *faults) nested(err error) {
-	if err != nil {
-		*f = append(*f, err)
+		f.add(field, "%v must not be negative", n)
 	}
 }
 
 func (f *faults) err() error {
-	if len(*f) == 0 {
-		return nil
+	if err := errors.Join(*f...); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(*f...))
+	return nil
 }

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -23,25 +21,15 @@ const (
 	notePatience = 2 * time.Second
 )
 
-// dead keeps the records of a guard.
-type dead struct {
-	records   deadletter.Store // nil: none are kept
-	inspector *asynq.Inspector
-	worker    string // host:pid
-}
-
 // keep has the guard keep records of dead tasks, and search the archives of the queues. Nil keeps none.
-func (g *guard) keep(
-	source deadletter.Source, every time.Duration, client redis.UniversalClient, queues func() []string,
-) {
+func (g *guard) keep(source deadletter.Source, every time.Duration, queues func() []string) {
 	if source == nil {
 		return
 	}
-	records, inspector := source.Recorder(), asynq.NewInspectorFromRedisClient(client)
-	g.dead = dead{records: records, inspector: inspector, worker: register.ProcessName()}
+	g.dead = source.Recorder()
 	g.sweeper = &sweeper{
-		client: client, db: asynqdb.New(client), inspector: inspector,
-		records: records, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
+		client: g.client, db: asynqdb.New(g.client), inspector: g.inspector,
+		records: g.dead, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
 	}
 }
 
@@ -50,23 +38,23 @@ func (g *guard) keep(
 func (g *guard) keepRecord(
 	ctx context.Context, d *delivery, r Kind, cause deadletter.Cause, err error, elapsed time.Duration,
 ) {
-	if g.dead.records == nil {
+	if g.dead == nil {
 		return
 	}
 	defer g.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
 	attempt := func() deadletter.Attempt {
 		return deadletter.Attempt{
-			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.dead.worker,
+			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.fleet.name,
 		}
 	}
 	var failed error
 	switch r { //nolint:exhaustive // the others are no failures
 	case KindSucceeded:
 		if d.retried > 0 { // else it has no record
-			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Recovered(ctx, d.deadRef()) })
+			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.Recovered(ctx, d.deadRef()) })
 		}
 	case KindFailed:
-		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Failed(ctx, d.deadRef(), attempt()) })
+		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.Failed(ctx, d.deadRef(), attempt()) })
 	case KindArchived:
 		g.writeRecord(ctx, d, cause, attempt())
 	}
@@ -91,7 +79,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 		Payload: d.task.Payload(), Headers: d.task.Headers(), MaxRetry: d.allowed,
 		At: last.At, Cause: cause, Last: last,
 	}
-	if info, err := g.dead.inspector.GetTaskInfo(d.queue, d.id); err == nil {
+	if info, err := g.inspector.GetTaskInfo(d.queue, d.id); err == nil {
 		task.Timeout, task.Retention, task.Deadline = info.Timeout, info.Retention, info.Deadline
 	}
 	soon, cancel := ahead(ctx, wholeMargin) // asynq fails a task at its deadline without asking us, and would retry it
@@ -100,7 +88,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 	defer cancel()
 	var refused error
 	err := pause.Until(trying, retryPauseMin, retryPauseMost, func() error {
-		err := g.dead.records.Record(trying, []deadletter.Task{task})
+		err := g.dead.Record(trying, []deadletter.Task{task})
 		if errors.Is(err, deadletter.ErrNotKept) {
 			refused, err = err, nil
 		}
@@ -112,7 +100,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 		return
 	}
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
-		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.records.Recovered(ctx, d.deadRef()) })
+		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.Recovered(ctx, d.deadRef()) })
 	}
 	if err != nil {
 		const text = "the record of an archived task can't be written; it is made from asynq's archive later"

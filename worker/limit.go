@@ -21,21 +21,22 @@ import (
 
 // guard is the middleware that every delivery passes. Worker and Limits both use it.
 type guard struct {
-	client     redis.UniversalClient
-	limiter    *reservations.Limiter // nil: no limit is known here
-	scheduler  *scheduler.Scheduler
-	engine     *engine.Engine
-	successors successors
-	charges    func(*asynq.Task) ([]reservations.Charge, error)
-	passed     *passed // nil: every task that charges prices has a limit
+	client    redis.UniversalClient
+	limiter   *reservations.Limiter // nil: no limit is known here
+	scheduler *scheduler.Scheduler
+	engine    *engine.Engine
+	enqueuer  *asynq.Client
+	inspector *asynq.Inspector
+	charges   func(*asynq.Task) ([]reservations.Charge, error)
+	passed    *passed // nil: every task that charges prices has a limit
 
 	settleTimeout time.Duration
 	maxRefusals   int
 	log           *slog.Logger
 	events        []func(Event)
 	trace         tracing
-	dead          dead
-	sweeper       *sweeper // nil without a store of dead tasks
+	dead          deadletter.Store // the records of dead tasks; nil: none are kept
+	sweeper       *sweeper         // nil without them
 	fleet         *fleet
 	follow        *follower  // nil without a limiter
 	beside        background // of deliveries

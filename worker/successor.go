@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
@@ -32,25 +31,15 @@ const (
 // headerOriginal marks a copy: it holds the ID of the task that the copy replaces.
 const headerOriginal = "headway-successor-of"
 
-// successors enqueues copies of tasks that asynq would archive although they only have to wait.
-type successors struct {
-	client    *asynq.Client
-	inspector *asynq.Inspector
-}
-
-func newSuccessors(client redis.UniversalClient) successors {
-	return successors{client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client)}
-}
-
 // succeed enqueues a copy that waits instead of the task, and returns its ID: asynq archives a task on its last
 // attempt whatever the error says. The copy exists before it joins a waitlist, so that the dispatcher finds it. If
 // Redis does not take the copy before ctx ends, asynq archives the task with that error.
 func (g *guard) succeed(ctx context.Context, d *delivery, wait time.Duration) (id string, err error) {
 	err = pause.Until(ctx, retryPauseMin, retryPauseMost, func() error {
-		if id, err = g.successors.find(ctx, d); err != nil {
+		if id, err = g.successor(ctx, d); err != nil {
 			return err
 		}
-		return g.successors.enqueue(ctx, d, id, wait)
+		return g.enqueueCopy(ctx, d, id, wait)
 	})
 	if err != nil {
 		return "", fmt.Errorf("task has to wait on its last attempt: enqueue a successor: %w", err)
@@ -60,12 +49,12 @@ func (g *guard) succeed(ctx context.Context, d *delivery, wait time.Duration) (i
 	return id, nil
 }
 
-// find is the ID for a copy of the task: that of a copy that waits already, for a task that was delivered twice has
-// one successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing
+// successor is the ID for a copy of the task: that of a copy that waits already, because a task that was delivered twice
+// has one successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing
 // any more.
-func (s successors) find(ctx context.Context, d *delivery) (string, error) {
+func (g *guard) successor(ctx context.Context, d *delivery) (string, error) {
 	for id := nextID(d.id); ; id = nextID(id) {
-		info, err := s.inspector.GetTaskInfo(d.queue, id)
+		info, err := g.inspector.GetTaskInfo(d.queue, id)
 		if errors.Is(err, asynq.ErrTaskNotFound) || err == nil && copies(info, d) {
 			return id, nil
 		}
@@ -81,9 +70,9 @@ func copies(info *asynq.TaskInfo, d *delivery) bool {
 		info.Headers[headerOriginal] == d.id && info.Type == d.task.Type() && bytes.Equal(info.Payload, d.task.Payload())
 }
 
-// enqueue sends the copy, to run no later than the safety net of the wait. The copy of an unlimited task is in no
+// enqueueCopy sends the copy, to run no later than the safety net of the wait. The copy of an unlimited task is in no
 // waitlist, so asynq delivers it as soon as the wait is over. A copy that exists already is fine.
-func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait time.Duration) error {
+func (g *guard) enqueueCopy(ctx context.Context, d *delivery, id string, wait time.Duration) error {
 	headers, err := successorHeaders(d)
 	if err != nil {
 		return err
@@ -97,7 +86,7 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 		after = engine.RetryDelay(d.retried, &engine.DeferredError{Delay: wait}, d.task)
 	}
 	options := append(envelope.Asynq(retries), asynq.ProcessIn(after))
-	info, err := s.inspector.GetTaskInfo(d.queue, d.id)
+	info, err := g.inspector.GetTaskInfo(d.queue, d.id)
 	if err != nil {
 		return fmt.Errorf("read task: %w", err)
 	}
@@ -110,7 +99,7 @@ func (s successors) enqueue(ctx context.Context, d *delivery, id string, wait ti
 	if info.Retention > 0 {
 		options = append(options, asynq.Retention(info.Retention))
 	}
-	_, err = s.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(d.task.Type(), d.task.Payload(), headers), options...)
+	_, err = g.enqueuer.EnqueueContext(ctx, asynq.NewTaskWithHeaders(d.task.Type(), d.task.Payload(), headers), options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		return nil
 	}

@@ -21,6 +21,8 @@ type Limit struct {
 	MaxWait time.Duration
 	// MaxBlock bounds a block.
 	MaxBlock time.Duration
+	// OrdinaryShare is the part that ordinary tasks keep while urgent ones wait, for the waitlist.
+	OrdinaryShare float64
 }
 
 // Meter is one meter of a Limit.

@@ -30,7 +30,7 @@ func (s *Engine) Servable(c reservations.Charge) error {
 // others: the priority, or the class of urgent tasks in a limit with headroom. A priority that the limit does not have
 // is its lowest. The weight of urgent tasks leaves OrdinaryShare to all priorities together.
 func class(l reservations.Limit, c reservations.Charge) (name string, weight float64) {
-	if c.Urgent && l.Rules().HasHeadroom() {
+	if rules := l.Rules(); c.Urgent && rules.HasHeadroom() {
 		all := 0.
 		for _, w := range l.Priorities {
 			all += w
@@ -38,8 +38,7 @@ func class(l reservations.Limit, c reservations.Charge) (name string, weight flo
 		if all == 0 {
 			all = 1
 		}
-		share := cmp.Or(l.OrdinaryShare, reservations.OrdinaryShareDefault)
-		return ClassUrgent, all * (1 - share) / share
+		return ClassUrgent, all * (1 - rules.OrdinaryShare) / rules.OrdinaryShare
 	}
 	if len(l.Priorities) == 0 {
 		return "", 1

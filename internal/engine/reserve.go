@@ -28,18 +28,12 @@ type Parcel struct {
 
 	// At is when asynq delivers it, should no dispatcher; zero: now.
 	At time.Time
-	// Held is the answer of the bucket that the task waits for; nil if nothing is reserved.
-	Held *Reservation
+	// Held is the answer of the bucket that the task waits for; nil if nothing is reserved. Wait is the time until the
+	// task is expected to start, by the waitlist.
+	Held *reservations.Outcome
+	Wait time.Duration
 	// Info is set once the task is enqueued.
 	Info *asynq.TaskInfo
-}
-
-// Reservation is what one bucket answered to a parcel.
-type Reservation struct {
-	Charge  reservations.Charge
-	Outcome reservations.Outcome
-	// Wait is the time until the task is expected to start, by the waitlist.
-	Wait time.Duration
 }
 
 // ReserveAll reserves for the first charge of each parcel, then, if that need not wait, for the second instead, and
@@ -69,7 +63,7 @@ func (s *Engine) ReserveAll(ctx context.Context, batch []*Parcel) error {
 }
 
 // waits says whether the bucket that answered last has the parcel wait.
-func (p *Parcel) waits() bool { return p.Held.Outcome.Wait() > bucket.Hold }
+func (p *Parcel) waits() bool { return p.Held.Wait() > bucket.Hold }
 
 func grouped[T any](all []T, by func(T) string) (groups [][]T) {
 	index := map[string]int{}
@@ -99,17 +93,15 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 	ahead := map[string]reservations.Tokens{} // of the next parcel, by bucket
 	for i, p := range parcels {
 		o := outcomes[i]
-		charges[i].Shard = o.Charge.Shard
-		bucket := charges[i].Bucket()
+		bucket := o.Charge.Bucket()
 		if ahead[bucket] == nil {
 			ahead[bucket] = s.waiting(ctx, bucket)
 		}
-		for meter, n := range charges[i].Tokens {
+		for meter, n := range o.Charge.Tokens {
 			ahead[bucket][meter] += n
 		}
-		wait := max(expectedWait(o, ahead[bucket]), envelope.At(p.Task).Sub(now))
-		p.Held = &Reservation{Charge: charges[i], Outcome: o, Wait: wait}
-		net := netDelay(wait, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+		p.Held, p.Wait = &o, max(expectedWait(o, ahead[bucket]), envelope.At(p.Task).Sub(now))
+		net := netDelay(p.Wait, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 		p.At = now.Add(beforeExpiry(net, p.Task, now))
 		if p.Options.ID == "" {
 			p.Options.ID = uuid.NewString()
@@ -135,12 +127,12 @@ func (s *Engine) JoinAll(ctx context.Context, batch []*Parcel) error {
 		if p.Held == nil || p.Info == nil {
 			continue
 		}
-		c, o := p.Held.Charge, p.Held.Outcome
-		s.report.joins(c.Bucket(), o.Bucket)
+		c := p.Held.Charge
+		s.report.joins(c.Bucket(), p.Held.Bucket)
 		e := s.entry(ctx, waitlist.Task{Queue: p.Info.Queue, ID: p.Info.ID}, Turn{Charges: p.Charges}, c)
-		e.Reserved, e.Keep = o.State == reservations.StateReserved, p.Held.Wait
-		e.Info = WaitInfo{Since: now.UnixMilli(), Until: now.Add(p.Held.Wait).UnixMilli()}.encode()
-		p.Info.NextProcessAt = now.Add(p.Held.Wait)
+		e.Reserved, e.Keep = p.Held.State == reservations.StateReserved, p.Wait
+		e.Info = WaitInfo{Since: now.UnixMilli(), Until: now.Add(p.Wait).UnixMilli()}.encode()
+		p.Info.NextProcessAt = now.Add(p.Wait)
 		entries = append(entries, e)
 	}
 	if len(entries) == 0 {
@@ -158,9 +150,9 @@ func (s *Engine) ReleaseAll(ctx context.Context, parcels []*Parcel) {
 		if p.Held == nil {
 			continue
 		}
-		held := *p.Held
+		held := p.Held.Charge
 		p.Held = nil
-		releasing.Go(func() { s.releaseOne(ctx, held.Outcome.Charge) })
+		releasing.Go(func() { s.releaseOne(ctx, held) })
 	}
 	releasing.Wait()
 }

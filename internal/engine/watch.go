@@ -10,32 +10,20 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Waitlist is the waiting tasks of one bucket.
+// Waitlist is the waiting tasks of one bucket, as of Now.
 type Waitlist struct {
-	// Bucket is the bucket's name; Limit, Shard and Key are the parts of it.
-	Bucket string
-	Limit  string
-	Shard  int
-	Key    string
-	// Waiting is how many tasks wait, Promoted how many are on their way to ask the bucket, and Tokens what they take
-	// together.
-	Waiting, Promoted int
-	Tokens            reservations.Tokens
-	// FlowCount is how many named flows these tasks belong to. Flows are the ten flows with the most tasks, the
-	// largest first.
-	FlowCount int
-	Flows     []FlowTasks
-	// Now is the moment for which that is true. End is when the last of them is expected to start; zero where that is
-	// not known. Failed is until when the bucket is left alone because it could not be asked; zero where it answers.
-	// All are on Redis's clock.
-	Now, End, Failed time.Time
+	waitlist.List
+
+	// Limit, Shard and Key are the parts of the bucket's name.
+	Limit string
+	Shard int
+	Key   string
+	// End is when the last task is expected to start, on Redis's clock; zero where that is not known.
+	End time.Time
 }
 
 // FlowTasks is how many tasks of a flow wait or are promoted.
-type FlowTasks struct {
-	Flow  string `json:"flow"`
-	Tasks int    `json:"tasks"`
-}
+type FlowTasks = waitlist.Flow
 
 // Waitlists returns the waitlists of one limit, or of all with the empty name, the longest first. It reads no more
 // than most of them; more says that there are others. It changes nothing. The error is Redis's.
@@ -57,14 +45,7 @@ func (e *Engine) Waitlist(ctx context.Context, bucket string) (Waitlist, error) 
 
 func describe(l waitlist.List) Waitlist {
 	at := reservations.ParseBucket(l.Bucket)
-	w := Waitlist{
-		Bucket: l.Bucket, Limit: at.Limit, Shard: at.Shard, Key: at.Key, Waiting: l.Waiting,
-		Promoted: l.Promoted, Tokens: l.Tokens, FlowCount: l.FlowCount,
-		Now: l.Now, Failed: l.FailedUntil,
-	}
-	for _, f := range l.Flows {
-		w.Flows = append(w.Flows, FlowTasks{Flow: f.Name, Tasks: f.Tasks})
-	}
+	w := Waitlist{List: l, Limit: at.Limit, Shard: at.Shard, Key: at.Key}
 	if w.Waiting > 0 {
 		w.End, _ = Expect(l, l.Tokens)
 	}

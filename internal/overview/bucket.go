@@ -129,8 +129,8 @@ func (b Bucket) With(l engine.Waitlist) Bucket {
 			b.EndIn = &end
 		}
 	}
-	if !l.Failed.IsZero() {
-		b.FailedIn = max(b.FailedIn, l.Failed.Sub(l.Now).Seconds())
+	if !l.FailedUntil.IsZero() {
+		b.FailedIn = max(b.FailedIn, l.FailedUntil.Sub(l.Now).Seconds())
 	}
 	return b
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -89,10 +90,9 @@ func TestAddsShards(t *testing.T) {
 	}
 	b := overview.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.With(engine.Waitlist{
-			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1),
-			Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
-		})
+		b = b.With(engine.Waitlist{End: at.Add(end), List: waitlist.List{
+			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1), Tokens: reservations.Tokens{"requests": 7}, Now: at,
+		}})
 	}
 	if b.Waiting != 30 || *b.EndIn != 4 || b.Meters[0].Waiting != 14 {
 		t.Errorf("the sum: %+v", b)

@@ -40,8 +40,8 @@ type List struct {
 
 // Flow is the number of waiting and promoted tasks of a flow.
 type Flow struct {
-	Name  string
-	Tasks int
+	Flow  string `json:"flow"`
+	Tasks int    `json:"tasks"`
 }
 
 // Lists returns the waitlists of the buckets whose names begin with the prefix, the longest first. It reads at most
@@ -118,7 +118,7 @@ func (r *reply) list(bucket string) List {
 		Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(), Tokens: r.sums(), FlowCount: r.count(),
 	}
 	for range r.count() {
-		l.Flows = append(l.Flows, Flow{Name: r.text(), Tasks: r.count()})
+		l.Flows = append(l.Flows, Flow{Flow: r.text(), Tasks: r.count()})
 	}
 	return l
 }

@@ -170,10 +170,10 @@ func (m *model) flows(bucket string) (all []waitlist.Flow) {
 		}
 	}
 	for name, n := range tasks {
-		all = append(all, waitlist.Flow{Name: name, Tasks: n})
+		all = append(all, waitlist.Flow{Flow: name, Tasks: n})
 	}
 	slices.SortFunc(all, func(a, b waitlist.Flow) int {
-		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Name, a.Name))
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Flow, a.Flow))
 	})
 	return all
 }

@@ -190,7 +190,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 			whole = append(whole, "settle "+string(l.Settle))
 		}
 		if l.Rules().HasHeadroom() {
-			whole = append(whole, fmt.Sprintf("ordinary_share %v", cmp.Or(l.OrdinaryShare, reservations.OrdinaryShareDefault)))
+			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Rules().OrdinaryShare))
 		}
 		if l.MaxWait > 0 {
 			whole = append(whole, "max_wait "+l.MaxWait.String())

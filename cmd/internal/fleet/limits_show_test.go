@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -84,11 +85,11 @@ func shownExample() overview.Bucket {
 			{Meter: reservations.PerDay("daily", 1e6), Current: 1e6, Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
-	}).With(engine.Waitlist{
+	}).With(engine.Waitlist{List: waitlist.List{
 		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
 		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
-		Now:    at, End: at.Add(33100 * time.Millisecond), Failed: at.Add(3 * time.Second),
-	})
+		Now:    at, FailedUntil: at.Add(3 * time.Second),
+	}, End: at.Add(33100 * time.Millisecond)})
 	b.Override = "requests 500/m since yesterday"
 	return b
 }
@@ -172,10 +173,9 @@ func TestShardsAreShown(t *testing.T) {
 	}
 	b := overview.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.With(engine.Waitlist{
-			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i +
-				1), Tokens: reservations.Tokens{"requests": 7}, Now: at, End: at.Add(end),
-		})
+		b = b.With(engine.Waitlist{End: at.Add(end), List: waitlist.List{
+			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1), Tokens: reservations.Tokens{"requests": 7}, Now: at,
+		}})
 	}
 	var plain bytes.Buffer
 	printBucket(screen{Writer: &plain}, b)
