@@ -116,31 +116,20 @@ func (s *Store) write(ctx context.Context, entries []entry) ([]entry, error) {
 	for i, g := range entries {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(g.open()).SetUpdate(g.update).SetUpsert(true)
 	}
-	_, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err == nil {
-		return nil, nil
-	}
-	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
-	if !ok && mongoerr.TooLarge(err) && len(entries) > 1 { // write each alone, to find the one that is too large
-		var again []entry
-		var faults []error
-		for _, g := range entries {
-			one, fault := s.write(ctx, []entry{g})
-			again, faults = append(again, one...), append(faults, fault)
-		}
-		return again, errors.Join(faults...)
-	}
-	if !ok || bulk.WriteConcernError != nil {
+	failed, err := mongoerr.Bulk(ctx, s.records, models)
+	if err != nil {
 		return nil, unavailable("record tasks", err)
 	}
 	var again []entry
 	var faults []error
-	for _, e := range bulk.WriteErrors {
-		if !mongoerr.Conflict(e) {
-			faults = append(faults, unavailable("record task "+entries[e.Index].id, e))
-			continue
+	for i, g := range entries {
+		switch err := failed[i]; {
+		case err == nil:
+		case mongoerr.Conflict(err):
+			again = append(again, g)
+		default:
+			faults = append(faults, unavailable("record task "+g.id, err))
 		}
-		again = append(again, entries[e.Index])
 	}
 	return again, errors.Join(faults...)
 }

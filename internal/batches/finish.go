@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,26 +157,10 @@ func (s *Store) write(ctx context.Context, todo []finish) []finish {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result,
 			f.expires)).SetUpsert(true)
 	}
-	_, err := s.results.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	failed := map[int]error{}
-	if bulk, ok := errors.AsType[mongo.BulkWriteException](err); ok && bulk.WriteConcernError == nil {
-		for _, e := range bulk.WriteErrors {
-			failed[e.Index] = e
-		}
-	} else if mongoerr.TooLarge(err) && len(todo) > 1 { // write each alone, to find the one that is too large
-		var met []finish
-		for _, f := range todo {
-			met = append(met, s.write(ctx, []finish{f})...)
-		}
-		return met
-	} else if err != nil {
-		for i := range todo {
-			failed[i] = err
-		}
-	}
+	failed, all := mongoerr.Bulk(ctx, s.results, models)
 	var met []finish
 	for i, f := range todo { // f is a copy; met gets its final state
-		err := failed[i]
+		err := cmp.Or(failed[i], all)
 		switch {
 		case err == nil:
 			f.outcome.First = true // The update inserted the document, or matched it without a result.

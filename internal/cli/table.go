@@ -96,18 +96,9 @@ func Arrange(parts []string, columns int) (lines []string) {
 			lines[n-1] += "; " + part
 			continue
 		}
-		line := ""
-		for word := range strings.FieldsSeq(part) {
-			switch {
-			case line == "":
-				line = word
-			case utf8.RuneCountInString(line+" "+word) <= columns:
-				line += " " + word
-			default:
-				lines, line = append(lines, Cut(line, columns)), word
-			}
+		for line := range strings.SplitSeq(wrap(part, columns), "\n") {
+			lines = append(lines, Cut(line, columns))
 		}
-		lines = append(lines, Cut(line, columns))
 	}
 	return lines
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -95,11 +94,7 @@ func (f file) providerFaults() (faults []error) {
 			fault(".base_url", "is missing: it looks like https://host/v1")
 		} else {
 			_, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL})
-			walk(err, func(e error) {
-				if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
-					fault("."+u.Field, "%s", u.Problem)
-				}
-			})
+			faults = append(faults, below("providers."+p.Name+".", err)...)
 		}
 		if p.Key != "" && !keyShape.MatchString(p.Key) {
 			fault(".key", "must be the name of an environment variable, in capital letters, and not the key itself")

@@ -36,20 +36,12 @@ func (f file) validate() []error {
 	if f.concurrency() == 0 {
 		fault("concurrency", "0 would run no task: must be at least 1; leave it out for %d", worker.ConcurrencyDefault)
 	}
-	walk(worker.Config{
+	faults = append(faults, below("", worker.Config{
 		Concurrency: f.concurrency(), Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
-	}.Validate(), func(e error) {
-		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
-			faults = append(faults, u)
-		}
-	})
+	}.Validate())...)
 	faults = append(faults, f.providerFaults()...)
 	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))
-	walk(err, func(e error) {
-		if u := (*reservations.FieldError)(nil); errors.As(e, &u) {
-			fault("http."+u.Field, "%s", u.Problem)
-		}
-	})
+	faults = append(faults, below("http.", err)...)
 	for _, name := range f.Estimates.Learn {
 		if _, ok := f.Limits[name]; !ok {
 			fault("estimates.learn", "there is no limit %q", name)
@@ -64,6 +56,16 @@ func (f file) validate() []error {
 		}
 	}
 	return append(faults, f.recurringFaults()...)
+}
+
+// below returns the faults of fields that err joins, each with path before its field.
+func below(path string, err error) (faults []error) {
+	walk(err, func(e error) {
+		if f := (*reservations.FieldError)(nil); errors.As(e, &f) {
+			faults = append(faults, &reservations.FieldError{Field: path + f.Field, Problem: f.Problem})
+		}
+	})
+	return faults
 }
 
 // notWithin returns the faults that are not of a field, nor of a field below it.

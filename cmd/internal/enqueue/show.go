@@ -28,11 +28,11 @@ type show interface {
 func newShow(env cli.Environment, asJSON bool) show {
 	switch {
 	case asJSON:
-		return &jsonShow{out: cli.JSON(env.Out), err: env.Err}
+		return &lineShow{write: jsonLines(cli.JSON(env.Out))}
 	case cli.IsTerminal(env.Err):
 		return &barShow{w: env.Err}
 	}
-	return &lineShow{w: env.Err}
+	return &lineShow{write: textLines(env.Err)}
 }
 
 // rarely says whether it is time for the next line.
@@ -47,58 +47,48 @@ func (r *rarely) due() bool {
 	return true
 }
 
+// lineShow writes a line now and then: the figures at an event, or an error.
 type lineShow struct {
-	w io.Writer
+	write func(event string, f figures, err error)
 	rarely
 }
 
 func (s *lineShow) progress(f figures) {
 	if s.due() {
-		s.line(f.text())
+		s.write("progress", f, nil)
 	}
-}
-
-func (s *lineShow) line(text string) {
-	fmt.Fprintf(s.w, "%s %s\n", time.Now().UTC().Format("15:04:05Z"), text)
 }
 
 func (s *lineShow) trouble(err error) {
 	if s.due() {
-		s.line(fmt.Sprintf("can't see the progress, trying on: %v", err))
+		s.write("trouble", figures{}, err)
 	}
 }
 
-func (s *lineShow) end(f figures) { s.line(f.text()) }
+func (s *lineShow) end(f figures) { s.write("ended", f, nil) }
 func (s *lineShow) close()        {}
 
-type jsonShow struct {
-	out *json.Encoder
-	err io.Writer
-	rarely
-}
-
-func (s *jsonShow) progress(f figures) {
-	if s.due() {
-		f.Event = "progress"
-		_ = s.out.Encode(f) // a closed output needs no line
+func textLines(w io.Writer) func(string, figures, error) {
+	return func(_ string, f figures, err error) {
+		text := troubleText(err)
+		if err == nil {
+			text = f.text()
+		}
+		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05Z"), text)
 	}
 }
 
-func (s *jsonShow) trouble(err error) {
-	if s.due() {
-		_ = s.out.Encode(struct {
-			Event string `json:"event"`
-			Error string `json:"error"`
-		}{"trouble", err.Error()})
+func jsonLines(out *json.Encoder) func(string, figures, error) {
+	return func(event string, f figures, err error) {
+		if f.Event = event; err == nil {
+			_ = out.Encode(f) // a closed output needs no line
+			return
+		}
+		_ = out.Encode(map[string]string{"event": event, "error": err.Error()}) // as above
 	}
 }
 
-func (s *jsonShow) end(f figures) {
-	f.Event = "ended"
-	_ = s.out.Encode(f)
-}
-
-func (s *jsonShow) close() {}
+func troubleText(err error) string { return fmt.Sprintf("can't see the progress, trying on: %v", err) }
 
 // barShow is a bar with the figures on the lines below it.
 type barShow struct {
@@ -133,10 +123,9 @@ func (s *barShow) below(w io.Writer, at decor.Statistics) error {
 func (s *barShow) tell(parts ...string) { s.parts.Store(&parts) }
 
 func (s *barShow) trouble(err error) {
-	text := fmt.Sprintf("can't see the progress, trying on: %v", err)
-	s.tell(text)
+	s.tell(troubleText(err))
 	if s.container == nil && s.due() {
-		fmt.Fprintln(s.w, text)
+		fmt.Fprintln(s.w, troubleText(err))
 	}
 }
 
