@@ -13,7 +13,7 @@ import (
 const fakeGo = `
 case " $* " in
   " list -m ") echo mod ;;
-  " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\n' ;;
+  " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\nmod/worker\n' ;;
   *" test "*)
     echo "ran $*"
     for a in "$@"; do
@@ -49,7 +49,7 @@ func TestTest(t *testing.T) {
 	}{
 		"quick": {
 			says: []string{
-				`(?m)^ran -C \. test .*-race -short .* mod/a mod/reservations$`,
+				`(?m)^ran -C \. test .*-race -p \d+ -short .* mod/worker mod/a mod/reservations$`,
 				`(?m)^ran -C bench test -count=1 -short .*\./\.\.\.$`,
 				`(?m)^ran -C deploy/tests test -count=1 -short .*\./\.\.\.$`,
 				`(?m)^ran -C \. test .*-race -short .* \./e2e$`,
