@@ -106,7 +106,7 @@ func sortingFleet(t *testing.T, addr string, concurrency int) {
 	runs, ran := map[string]int{}, make(chan string, 2*n)
 	var placed, lost atomic.Int64
 	add := func(flakes bool) *worker.Worker {
-		client := redis.NewClient(&redis.Options{Addr: addr})
+		client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: patience})
 		t.Cleanup(func() { _ = client.Close() })
 		if flakes {
 			client.AddHook(flaky{&lost})

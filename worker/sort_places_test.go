@@ -32,7 +32,7 @@ func (s laggingStore) Apply(
 // process starts a worker with its own Redis client and limiter, on the store of the bundle.
 func (b *bundle) process(concurrency int, limits ...reservations.Limit) {
 	b.t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: b.addr})
+	client := redis.NewClient(&redis.Options{Addr: b.addr, ReadTimeout: patience})
 	b.t.Cleanup(func() { _ = client.Close() })
 	limiter, err := reservations.New(laggingStore{b.store.Store}, limits, reservations.Config{})
 	if err != nil {

@@ -74,7 +74,7 @@ func apply(
 	return outcomes[len(outcomes)-1]
 }
 
-// tryApply applies requests, and again where nothing was applied: a machine that stalls for two seconds finds no server.
+// tryApply applies requests, and again where nothing was applied: a machine that stalls finds no server in time.
 func tryApply(
 	t *testing.T, store reservations.Store, limit reservations.Limit, requests []bucket.Request,
 ) (outcomes []bucket.Answer, err error) {
