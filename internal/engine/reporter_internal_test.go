@@ -3,10 +3,12 @@ package engine
 import (
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -125,6 +127,30 @@ func TestReporterSendsByItself(t *testing.T) {
 	r.done.Wait()
 	if v, n := r.stored(); v != 3 || n != 1 {
 		t.Errorf("version %d is stored and %d tasks wait", v, n)
+	}
+}
+
+// An answer that comes while a scheduler stops is reported, although Redis did not take what was left then.
+func TestReporterSendsWhatCameWhileItStopped(t *testing.T) {
+	t.Parallel()
+	r := newReporting(t)
+	r.began(waitlist.Task{Queue: "default", ID: "a"})
+	var once sync.Once
+	r.server.Server().SetPreHook(func(c *miniserver.Peer, _ string, _ ...string) bool {
+		failed := false
+		once.Do(func() {
+			failed = true
+			r.answer("openai", version(1, 3), true)
+			c.WriteError("LOADING busy")
+		})
+		return failed
+	})
+	if err := r.close(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	r.done.Wait()
+	if v, n := r.stored(); v != 3 || n != 1 {
+		t.Errorf("version %d is stored and %d tasks wait, want 3 and 1", v, n)
 	}
 }
 
