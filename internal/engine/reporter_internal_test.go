@@ -154,6 +154,27 @@ func TestReporterSendsWhatCameWhileItStopped(t *testing.T) {
 	}
 }
 
+// A task of a queue that can't be woken is promoted again each time it has not begun: it is woken once nevertheless.
+func TestADispatcherWakesATaskOnce(t *testing.T) {
+	t.Parallel()
+	r := newReporting(t)
+	client := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	d := newDispatcher(New(client, nil, Config{Delivery: 75 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}))
+	r.check(client.Set(t.Context(), "asynq:{default}:t:a", "no hash", 0).Err())
+	a, b := waitlist.Task{Queue: "default", ID: "a"}, waitlist.Task{Queue: "other", ID: "b"}
+	for range 3 {
+		d.deliver([]waitlist.Task{a, b}, map[waitlist.Task]int{a: -1})
+		if _, err := d.wake(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if len(d.awake) != 1 || d.awake[0].task != a || d.awake[0].rank != -1 {
+		t.Errorf("to wake: %+v", d.awake)
+	}
+	d.s.background.Wait()
+}
+
 // A dispatcher that lost its duty between a look and its promotion promotes nothing.
 func TestADispatcherThatLostItsDutyPromotesNothing(t *testing.T) {
 	t.Parallel()
