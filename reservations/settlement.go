@@ -90,8 +90,8 @@ func (l *Limiter) correct(
 		}
 		var failed error
 		o, failed = l.askOne(ctx, rules, c, r)
-		u, unavailable := errors.AsType[*bucket.UnavailableError](failed)
-		lost = lost || unavailable && u.Applied != bucket.AppliedNo
+		u, says := errors.AsType[*bucket.UnavailableError](failed)
+		lost = lost || !says || u.Applied != bucket.AppliedNo
 		return failed
 	})
 	return o, errors.Join(faults, err)

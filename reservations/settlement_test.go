@@ -235,6 +235,26 @@ func TestSettleRepeatsOtherErrors(t *testing.T) {
 	})
 }
 
+// What is given back without an ID is given back once, also if the store does not say whether it was applied.
+func TestSettleGivesBackOnceWhereTheStoreDoesNotSay(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fault{lost, bare} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := setupLimiter(t, steady())
+				l.store.faults = []fault{f}
+				if _, err := l.Settle(t.Context(), chargeOf("steady", 5), reservations.Tokens{"tokens": 2}, ""); err != nil {
+					t.Error(err)
+				}
+				if calls := len(l.store.asked()); calls != 1 {
+					t.Errorf("%d calls, want 1", calls)
+				}
+			})
+		})
+	}
+}
+
 // A task that started with a promise keeps it when the start is given back.
 func TestCancelKeepsTheReservation(t *testing.T) {
 	t.Parallel()

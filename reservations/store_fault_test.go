@@ -27,6 +27,7 @@ const (
 	unsaid   fault = "unsaid"   // ErrUnavailable: unknown whether it was applied
 	hanging  fault = "hanging"  // no answer until the call's context ends
 	breaking fault = "breaking" // an error that no store should give
+	bare     fault = "bare"     // applied, and ErrUnavailable without a word on that, which no store should give
 )
 
 var errCable = errors.New("cable cut")
@@ -52,6 +53,11 @@ func (s *faultyStore) Apply(ctx context.Context, limit bucket.Limit, key string,
 		return nil, unavailable(bucket.AppliedMaybe, ctx.Err())
 	case breaking:
 		return nil, errCable
+	case bare:
+		if _, err := s.Store.Apply(ctx, limit, key, requests); err != nil {
+			return nil, err
+		}
+		return nil, reservations.ErrUnavailable
 	}
 	return s.Store.Apply(ctx, limit, key, requests)
 }

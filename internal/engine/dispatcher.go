@@ -222,8 +222,9 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	return rest, nil
 }
 
-// deliver has the next wake deliver the tasks.
+// deliver has the next wake deliver the tasks, each once: a task of a queue that can't be woken is promoted again.
 func (d *dispatcher) deliver(promoted []waitlist.Task, rank map[waitlist.Task]int) {
+	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool { return slices.Contains(promoted, w.task) })
 	for _, t := range promoted {
 		d.awake = append(d.awake, waking{task: t, rank: rank[t]})
 	}

@@ -39,7 +39,7 @@ type reporter struct {
 	timer   *time.Timer   // of the next report; nil if none is planned
 	soon    bool          // a call in flight ended since the last one
 	pause   time.Duration // after an error; zero when there was none
-	closing bool          // no report is planned
+	closing bool          // no report is planned: what is queued is about to be sent
 	done    sync.WaitGroup
 }
 
@@ -192,7 +192,8 @@ func (r *reporter) putBack(answers map[string]reported, begun []waitlist.Task) {
 	r.begun = append(begun, r.begun...)
 }
 
-// close ends the reports, and sends what is left while ctx lets it. A later answer begins them again.
+// close ends the reports, and sends what is left while ctx lets it. An answer that comes meanwhile, or later, begins
+// them again.
 func (r *reporter) close(ctx context.Context) error {
 	r.mu.Lock()
 	if r.closing = true; r.timer != nil && r.timer.Stop() {
@@ -201,9 +202,8 @@ func (r *reporter) close(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	r.done.Wait()
-	err := r.flush(ctx)
 	r.mu.Lock()
-	r.closing = false
+	r.closing, r.pause = false, 0
 	r.mu.Unlock()
-	return err
+	return r.flush(ctx)
 }

@@ -3,10 +3,12 @@ package engine
 import (
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -126,6 +128,51 @@ func TestReporterSendsByItself(t *testing.T) {
 	if v, n := r.stored(); v != 3 || n != 1 {
 		t.Errorf("version %d is stored and %d tasks wait", v, n)
 	}
+}
+
+// An answer that comes while a scheduler stops is reported, although Redis did not take what was left then.
+func TestReporterSendsWhatCameWhileItStopped(t *testing.T) {
+	t.Parallel()
+	r := newReporting(t)
+	r.began(waitlist.Task{Queue: "default", ID: "a"})
+	var once sync.Once
+	r.server.Server().SetPreHook(func(c *miniserver.Peer, _ string, _ ...string) bool {
+		failed := false
+		once.Do(func() {
+			failed = true
+			r.answer("openai", version(1, 3), true)
+			c.WriteError("LOADING busy")
+		})
+		return failed
+	})
+	if err := r.close(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	r.done.Wait()
+	if v, n := r.stored(); v != 3 || n != 1 {
+		t.Errorf("version %d is stored and %d tasks wait, want 3 and 1", v, n)
+	}
+}
+
+// A task of a queue that can't be woken is promoted again each time it has not begun: it is woken once nevertheless.
+func TestADispatcherWakesATaskOnce(t *testing.T) {
+	t.Parallel()
+	r := newReporting(t)
+	client := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	d := newDispatcher(New(client, nil, Config{Delivery: 75 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}))
+	r.check(client.Set(t.Context(), "asynq:{default}:t:a", "no hash", 0).Err())
+	a, b := waitlist.Task{Queue: "default", ID: "a"}, waitlist.Task{Queue: "other", ID: "b"}
+	for range 3 {
+		d.deliver([]waitlist.Task{a, b}, map[waitlist.Task]int{a: -1})
+		if _, err := d.wake(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if len(d.awake) != 1 || d.awake[0].task != a || d.awake[0].rank != -1 {
+		t.Errorf("to wake: %+v", d.awake)
+	}
+	d.s.background.Wait()
 }
 
 // A dispatcher that lost its duty between a look and its promotion promotes nothing.
