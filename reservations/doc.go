@@ -12,7 +12,7 @@
 //		_, err = limiter.Settle(ctx, outcome.Charge, reservations.Tokens{"tokens": used}, "task-1/1")
 //	} // Otherwise the task waits until outcome.RetryAt, and starts with outcome.Charge.
 //
-// The store is one of package memstore, for one process, or of package mongostore, for a fleet.
+// The store is one of package memstore, for one process, or of package mongostore or redisstore, for a fleet.
 //
 // # Model
 //

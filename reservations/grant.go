@@ -6,7 +6,9 @@ import (
 	"time"
 )
 
-// Grant is a call that may be made: its charges have started together. It is settled or cancelled once, by its holder.
+// Grant holds the charges of one call, which start together, or not at all: see Started. If they have started, the
+// call may be made, and the caller settles or cancels the Grant once. A Grant of an Allow that did not start holds
+// nothing, and to settle or cancel it does nothing.
 type Grant struct {
 	limiter *Limiter
 	claims  []*Claim

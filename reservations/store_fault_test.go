@@ -27,7 +27,7 @@ const (
 	unsaid   fault = "unsaid"   // ErrUnavailable: unknown whether it was applied
 	hanging  fault = "hanging"  // no answer until the call's context ends
 	breaking fault = "breaking" // an error that no store should give
-	bare     fault = "bare"     // applied, and ErrUnavailable without a word on that, which no store should give
+	bare     fault = "bare"     // applied, and a plain ErrUnavailable
 )
 
 var errCable = errors.New("cable cut")

@@ -18,7 +18,7 @@ var (
 	// ErrStarted is returned by Start when the worker has been started before. A worker can't be started again.
 	ErrStarted = errors.New("worker: started before")
 	// ErrLeftBehind is matched when Stop returned before everything had ended.
-	ErrLeftBehind = errors.New("worker: stopped too early for some tasks")
+	ErrLeftBehind = errors.New("worker: shutdown deadline exceeded with tasks or settlements in progress")
 )
 
 // unservedError is the reason why a task is archived that no live worker of the fleet can serve: its task type, its

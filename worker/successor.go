@@ -49,9 +49,8 @@ func (g *guard) succeed(ctx context.Context, d *delivery, wait time.Duration) (i
 	return id, nil
 }
 
-// successor is the ID for a copy of the task: that of a copy that waits already, because a task that was delivered twice
-// has one successor; else the first that no task has. A copy that is archived, or kept after its end, waits for nothing
-// any more.
+// successor is the ID for a copy of the task: that of a copy that waits already, else the first that no task has. So a
+// task that was delivered twice has one successor. A copy that is archived, or kept after its end, does not wait.
 func (g *guard) successor(ctx context.Context, d *delivery) (string, error) {
 	for id := nextID(d.id); ; id = nextID(id) {
 		info, err := g.inspector.GetTaskInfo(d.queue, id)

@@ -38,6 +38,9 @@ func parsed(text []byte) (settings map[string]any, err error) {
 	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
+	if err == nil && !errors.Is(loader.Load(new(yaml.Node)), io.EOF) {
+		err = errors.New("a second document after ---, where one map of settings must be")
+	}
 	if err == nil {
 		err = texts(&whole)
 	}

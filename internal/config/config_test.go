@@ -287,6 +287,7 @@ limits:
 		"yaml": {"limits: [", []string{"not valid YAML"}},
 		"tab":  {"limits:\n\ta: 5/m\n", []string{"not valid YAML: line 2", "indent with spaces"}},
 		"list": {"- a", []string{"not valid YAML"}},
+		"two":  {"limits: {a: {meters: {b: 1/s}}}\n---\nlimits: {}\n", []string{"not valid YAML", "second document"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -53,9 +53,9 @@ func (s *Engine) WaitStore(ctx context.Context, t waitlist.Task, turn Turn, c re
 	return e
 }
 
-// Answered says that the bucket answers; an empty name says that the store does. That may end an outage that this
-// process has seen: then the tasks of all buckets that wait for the store are due at once, also of other processes.
-// The pauses of buckets that alone can't be asked go on.
+// Answered says that the bucket answers; an empty name says that the store does. If that ends an outage that this
+// process has seen, all tasks that wait for the store are due at once. Tasks of other processes are too. The pauses of
+// buckets that alone can't be asked go on.
 func (s *Engine) Answered(ctx context.Context, bucket string) {
 	if s.faults.over(bucket) {
 		s.after(ctx, "end of an outage not noted", s.list.Recover)

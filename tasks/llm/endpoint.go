@@ -22,7 +22,7 @@ const (
 	EndpointModerations Endpoint = openai.Moderations // "/v1/moderations"
 )
 
-// ErrUnknownEndpoint is matched for any other Endpoint.
+// ErrUnknownEndpoint is matched for an Endpoint without a constant in this package.
 var ErrUnknownEndpoint = openai.ErrUnknownEndpoint
 
 // Charge returns what a request body takes from one limit, e.g. from a tenant's for Terms.Taken. Limit, meters and the
