@@ -92,7 +92,7 @@ func complete(c *cobra.Command) {
 	}
 	check := c.Args
 	if check == nil {
-		check = cobra.NoArgs
+		check = noArgs
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if c.HasSubCommands() && len(args) > 0 {
@@ -110,6 +110,13 @@ func complete(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		complete(sub)
 	}
+}
+
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("takes no arguments; got %.80q", args[0])
+	}
+	return nil
 }
 
 // Named requires exactly one argument for each name. Its error lists the names.
