@@ -105,6 +105,29 @@ func TestWakeIgnoresAnEarlierDelivery(t *testing.T) {
 	})
 }
 
+// A key of another type, among the tasks to wake or at the head of the pending list, costs no other task its delivery.
+func TestWakePassesCorruptTasks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.add(time.Hour, "head", "due0", "bad", "due1")
+		b.wake(0, "head")
+		for _, id := range []string{"head", "bad"} {
+			if err := b.client.Set(t.Context(), "asynq:{"+queue+"}:t:"+id, "no hash", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []asynqdb.Wake{asynqdb.Woken, asynqdb.Unknown, asynqdb.Woken}
+		if diff := cmp.Diff(want, b.wake(0, "due0", "bad", "due1")); diff != "" {
+			t.Errorf("wakes (-want +got):\n%s", diff)
+		}
+		list, err := b.client.LRange(t.Context(), "asynq:{"+queue+"}:pending", 0, -1).Result()
+		if diff := cmp.Diff([]string{"head", "due1", "due0"}, list); diff != "" || err != nil {
+			t.Errorf("pending, the next one last (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
 // The script reads and writes asynq's own data. This test compares it with the asynq version in go.mod.
 func TestWakeKnowsEachState(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ local since = string.format("%d%06d000", tonumber(time[1]), tonumber(time[2]))
 local sets, answer = {scheduled = KEYS[2], retry = KEYS[3]}, {}
 local urgent, others = {}, {}
 for i = 4, #ARGV do
-	local state = redis.call("HGET", ARGV[1] .. ARGV[i], "state")
+	local state = redis.pcall("HGET", ARGV[1] .. ARGV[i], "state") -- a key of another type stops no other task
 	local wake = 0
 	if state == "active" then
 		wake = 3

@@ -16,7 +16,7 @@ local function wokenAt(n) -- the n-th of the list, from its head
 	if not id then
 		return false
 	end
-	local t = redis.call("HMGET", ARGV[1] .. id, "headway_woken", "pending_since")
+	local t = redis.pcall("HMGET", ARGV[1] .. id, "headway_woken", "pending_since") -- an error is no mark
 	return woken(t[1], t[2])
 end
 
