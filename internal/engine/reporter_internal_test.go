@@ -161,7 +161,8 @@ func TestADispatcherWakesATaskOnce(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	d := newDispatcher(New(client, nil, Config{Delivery: 75 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}))
-	r.check(client.Set(t.Context(), "asynq:{default}:t:a", "no hash", 0).Err())
+	r.check(client.HSet(t.Context(), "asynq:{default}:t:a", "state", "scheduled").Err())
+	r.check(client.Set(t.Context(), "asynq:{default}:scheduled", "no sorted set", 0).Err())
 	a, b := waitlist.Task{Queue: "default", ID: "a"}, waitlist.Task{Queue: "other", ID: "b"}
 	for range 3 {
 		d.deliver([]waitlist.Task{a, b}, map[waitlist.Task]int{a: -1})
