@@ -14,7 +14,7 @@ import (
 // module is the module of the commands.
 const module = "github.com/headway-go/headway/"
 
-// programPlain is the worker without the race detector.
+// programPlain is the worker that never has the race detector.
 const programPlain = "demo"
 
 // programs are the commands built for this run, by name.
@@ -35,15 +35,19 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildAll builds headway with the race detector, and also without it, for the demo and for tests of
-// usage.
+// buildAll builds the programs. `make test-all` sets HEADWAY_E2E_RACE: then workers and provider have the race detector,
+// but for the demo and for tests of usage.
 func buildAll(folder string) error {
+	var race []string
+	if os.Getenv("HEADWAY_E2E_RACE") != "" {
+		race = []string{"-race"}
+	}
 	for _, b := range []struct {
 		name, path string
 		flags      []string
 	}{
-		{"headway", "cmd/headway", []string{"-race"}},
-		{"provider", "internal/provider/cmd/provider", []string{"-race"}},
+		{"headway", "cmd/headway", race},
+		{"provider", "internal/provider/cmd/provider", race},
 		{programPlain, "cmd/headway", nil},
 	} {
 		programs[b.name] = filepath.Join(folder, b.name)
