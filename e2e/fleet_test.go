@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,13 +118,22 @@ func TestGracefulStop(t *testing.T) {
 // wantNoRetries fails if a completed task has used a retry.
 func (w *world) wantNoRetries(t *testing.T) {
 	t.Helper()
+	for _, retried := range w.retried(t) {
+		t.Error(retried)
+	}
+}
+
+// retried describes the completed tasks that have used a retry.
+func (w *world) retried(t *testing.T) (all []string) {
+	t.Helper()
 	done, err := w.inspector.ListCompletedTasks(queue, asynq.PageSize(10_000))
 	if err != nil {
 		t.Fatalf("list completed tasks: %v", err)
 	}
 	for _, task := range done {
 		if task.Retried != 0 {
-			t.Errorf("task %s has used %d retries: %s", task.ID, task.Retried, task.LastErr)
+			all = append(all, fmt.Sprintf("task %s has used %d retries: %s", task.ID, task.Retried, task.LastErr))
 		}
 	}
+	return all
 }

@@ -35,8 +35,8 @@ var _ reservations.Store = (*Store)(nil)
 
 // Open returns a Store that keeps its buckets in the Redis of client, which asynq may use as well. It asks whether the
 // server can keep buckets: the error matches ErrEvicts or reservations.ErrUnavailable. The caller closes the client.
-// A call that waits for other calls of its bucket holds a connection: with fewer connections (PoolSize) than calls at a
-// time, a call waits up to 200 ms for one.
+// A call holds a connection of client while it waits for other calls of its bucket. So a bucket should have fewer calls
+// at a time than client has connections (PoolSize): a Limiter has one.
 func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
 	s := &Store{client: client, patience: patience}
 	if err := s.check(ctx); err != nil {
