@@ -95,6 +95,7 @@ func TestMoreBucketsThanConnections(t *testing.T) {
 	t.Parallel()
 	const processes, buckets, calls = 3, 60, 5
 	url := testenv.Redis(t) + few
+	open(t, url)
 	if err := redisstore.NeverLost(t.Context(), connect(t, url)); err != nil {
 		t.Fatal(err)
 	}
