@@ -15,6 +15,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/seldom"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -67,7 +68,8 @@ type dispatcher struct {
 	seen    map[string]bool // the queues that were checked then
 	checked time.Time
 	awake   []waking
-	pause   time.Duration // after an error; zero when there was none
+	unwoken seldom.Warning // warnings of queues that can't be woken
+	pause   time.Duration  // after an error; zero when there was none
 }
 
 // waking is a promoted task that asynq has to deliver, now or again: its last worker had not put it back.
@@ -173,12 +175,11 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	again, err := d.wake(ctx)
-	d.refresh(ctx)
-	if again > 0 {
+	if again := d.wake(ctx); again > 0 {
 		rest = min(rest, again)
 	}
-	return rest, err
+	d.refresh(ctx)
+	return rest, nil
 }
 
 // promote plans every waitlist that is due, and promotes.
@@ -231,8 +232,8 @@ func (d *dispatcher) deliver(promoted []waitlist.Task, rank map[waitlist.Task]in
 }
 
 // wake has asynq deliver the promoted tasks that are due, and says when the next one is. Tasks of a queue that can't be
-// woken are due again at once.
-func (d *dispatcher) wake(ctx context.Context) (next time.Duration, err error) {
+// woken are due again soon: the other queues do not wait for it.
+func (d *dispatcher) wake(ctx context.Context) (next time.Duration) {
 	now := time.Now()
 	due := map[string][]waking{}
 	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool {
@@ -243,9 +244,17 @@ func (d *dispatcher) wake(ctx context.Context) (next time.Duration, err error) {
 		return true
 	})
 	for queue, all := range due {
-		if failed := d.wakeQueue(ctx, queue, all); failed != nil {
-			d.awake = append(d.awake, all...)
-			err = errors.Join(err, failed)
+		err := d.wakeQueue(ctx, queue, all)
+		if err == nil {
+			continue
+		}
+		for _, w := range all {
+			w.at = now.Add(ErrorPause)
+			d.awake = append(d.awake, w)
+		}
+		if d.unwoken.Due(now) {
+			d.s.config.Logger.WarnContext(ctx, "promoted tasks are not delivered yet",
+				slog.String("queue", queue), slog.Int("tasks", len(all)), slog.Any("error", err))
 		}
 	}
 	for _, w := range d.awake {
@@ -253,7 +262,7 @@ func (d *dispatcher) wake(ctx context.Context) (next time.Duration, err error) {
 			next = in
 		}
 	}
-	return next, err
+	return next
 }
 
 // wakeQueue has asynq deliver tasks of one queue, urgent ones first, or calls promoted callers.
