@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -90,16 +89,9 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func (h redisHook) note(command string, began time.Time, err error) {
-	h.observer(command).Observe(time.Since(began).Seconds())
+	label := h.m.commands.label(command)
+	h.m.observe(time.Since(began), metric.RedisSeconds, label)
 	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		h.m.count(metric.RedisErrors, h.m.commands.label(command))
+		h.m.count(metric.RedisErrors, label)
 	}
-}
-
-// observer measures a command. There are many calls of few commands.
-func (h redisHook) observer(command string) prometheus.Observer {
-	return h.m.calls.get(command, func() (prometheus.Observer, bool) {
-		label := h.m.commands.label(command)
-		return h.m.histograms[metric.RedisSeconds].WithLabelValues(label), label != other
-	})
 }
