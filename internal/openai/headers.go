@@ -23,21 +23,15 @@ const (
 	MeterTokensPerDay   = MeterTokens + perDay
 )
 
-// Provider is a family of providers whose headers mean the same.
+// Provider is a family of providers whose headers mean something else than OpenAI's. It is empty for all others.
 type Provider string
 
 // The families that ReadHeaders distinguishes.
 const (
-	// OpenAI sends X-Ratelimit-*, for buckets that fill evenly.
-	OpenAI Provider = "openai"
-	// Azure sends X-Ratelimit-* too, often what remains and nothing else.
-	Azure Provider = "azure"
 	// Groq sends X-Ratelimit-*; its limit of requests is per day.
 	Groq Provider = "groq"
 	// Anthropic sends Anthropic-Ratelimit-*, with tokens rounded to thousands.
 	Anthropic Provider = "anthropic"
-	// Other is any other that sends X-Ratelimit-*.
-	Other Provider = "other"
 )
 
 // Seen is what the headers of one answer say of one of the provider's limits.
@@ -183,26 +177,17 @@ func groups() []group {
 	return all
 }
 
-// providerOf finds the family by the headers that only it sends. OpenAI's headers count last: gateways in front of
-// other providers send them too.
-func providerOf(h http.Header) Provider {
-	for _, family := range []struct {
-		provider Provider
-		prefixes []string
-	}{
-		{Anthropic, []string{"Anthropic-"}},
-		{Groq, []string{"X-Groq-"}},
-		{Azure, []string{"Apim-Request-Id", "Azureml-", "X-Ms-Region"}},
-		{OpenAI, []string{"Openai-"}},
-	} {
-		for name := range h {
-			name = http.CanonicalHeaderKey(name)
-			if slices.ContainsFunc(family.prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-				return family.provider
-			}
+// providerOf finds the family by the headers that only it sends.
+func providerOf(h http.Header) (family Provider) {
+	for name := range h {
+		switch name = http.CanonicalHeaderKey(name); {
+		case strings.HasPrefix(name, "Anthropic-"):
+			return Anthropic
+		case strings.HasPrefix(name, "X-Groq-"):
+			family = Groq
 		}
 	}
-	return Other
+	return family
 }
 
 // only is the value of a header that says one thing.

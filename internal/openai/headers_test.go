@@ -38,18 +38,16 @@ func TestReadHeaders(t *testing.T) {
 	t.Parallel()
 	const (
 		requestsDay = openai.MeterRequestsPerDay
-		openAI      = openai.OpenAI
-		azure       = openai.Azure
 		groq        = openai.Groq
 		anthropic   = openai.Anthropic
-		other       = openai.Other
+		other       = openai.Provider("")
 	)
 	for name, want := range map[string][]openai.Seen{
 		// OpenAI developer community: "How to get rate limit reset time for response API?". Unknown kinds are
 		// ignored.
 		"openai_chat": {
-			{openAI, openai.MeterRequests, 5000, 4999, 12 * time.Millisecond},
-			{openAI, openai.MeterTokens, 160000, 159976, 9 * time.Millisecond},
+			{other, openai.MeterRequests, 5000, 4999, 12 * time.Millisecond},
+			{other, openai.MeterTokens, 160000, 159976, 9 * time.Millisecond},
 		},
 		// OpenAI documentation: "Rate limits", section "Rate limits in headers". Its example is impossible: 16 tokens
 		// of 150 000 a minute are refilled in milliseconds, not in six minutes. So the tokens are ignored.
@@ -58,29 +56,29 @@ func TestReadHeaders(t *testing.T) {
 		},
 		// 8.64 s for one of 10 000 is the rate of a day, under the name of a minute's.
 		"openai_daily": {
-			{openAI, requestsDay, 10000, 9999, 8640 * time.Millisecond},
-			{openAI, openai.MeterTokens, 200000, 199973, 8 * time.Millisecond},
+			{other, requestsDay, 10000, 9999, 8640 * time.Millisecond},
+			{other, openai.MeterTokens, 200000, 199973, 8 * time.Millisecond},
 		},
 		// The free tier's 200 requests a day.
 		"openai_small_daily": {
-			{openAI, requestsDay, 200, 197, 21*time.Minute + 36*time.Second},
-			{openAI, openai.MeterTokens, 40000, 38957, 1564 * time.Millisecond},
+			{other, requestsDay, 200, 197, 21*time.Minute + 36*time.Second},
+			{other, openai.MeterTokens, 40000, 38957, 1564 * time.Millisecond},
 		},
 		// The same thread of the community, an account with large limits.
 		"openai_large": {
-			{openAI, openai.MeterRequests, 30000, 29999, 2 * time.Millisecond},
-			{openAI, openai.MeterTokens, 150000000, 149999983, 0},
+			{other, openai.MeterRequests, 30000, 29999, 2 * time.Millisecond},
+			{other, openai.MeterTokens, 150000000, 149999983, 0},
 		},
 		// Microsoft Q&A: "Azure OpenAI Responses API x-ratelimit headers values -1, 0".
 		"azure_minus_one": nil,
 		// oaib, issue "Azure support: Auto": only the remaining tokens.
 		"azure_chat": {
-			{azure, openai.MeterRequests, 0, 79, 0},
-			{azure, openai.MeterTokens, 0, 61353, 0},
+			{other, openai.MeterRequests, 0, 79, 0},
+			{other, openai.MeterTokens, 0, 61353, 0},
 		},
 		// openai-python, issue "Handling of TPM limit errors for Azure (x-rate-limit-reset-tokens)".
 		"azure_429": {
-			{azure, openai.MeterRequests, 0, 230, 0},
+			{other, openai.MeterRequests, 0, 230, 0},
 		},
 		// Claude documentation: "Rate limits", section "Response headers"; recorded in coday, issue "Implement
 		// intelligent rate limiting and retry mechanism for Anthropic API".
@@ -184,7 +182,7 @@ func FuzzReadHeaders(f *testing.F) {
 		for _, s := range openai.ReadHeaders(h, now) {
 			if !(s.Remaining >= 0 && s.Remaining <= 1e15 && s.Limit >= 0 && s.Limit <= 1e15) ||
 				math.Signbit(s.Remaining) ||
-				s.Reset < 0 || s.Reset > bucket.MaxWait || s.Kind == "" || s.Provider == "" {
+				s.Reset < 0 || s.Reset > bucket.MaxWait || s.Kind == "" {
 				t.Fatalf("%+v", s)
 			}
 		}
