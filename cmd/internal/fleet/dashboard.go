@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
@@ -51,7 +52,7 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 		if err != nil {
 			return err
 		}
-		s, err := openSight(c.Context(), env, file)
+		s, err := session.Load(c.Context(), env, file, session.Needs{})
 		if err != nil {
 			return err
 		}
@@ -117,9 +118,9 @@ func listenFor(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // newPage is the configuration of a page for a fleet, read-only and for loopback.
-func newPage(ctx context.Context, s sight, file string, env cli.Environment) (dashboard.Config, error) {
+func newPage(ctx context.Context, s *session.Session, file string, env cli.Environment) (dashboard.Config, error) {
 	page := dashboard.Config{
-		Reader: s.reader(), Client: s.Queue, Refresh: s.follow(file), Secrets: secretsOf(ctx, env, s.Config),
+		Reader: s.Reader(), Client: s.Queue, Refresh: follow(s, file), Secrets: secretsOf(ctx, env, s.Config),
 	}
 	if !s.Buckets.InMongo() {
 		return page, nil
@@ -133,7 +134,7 @@ func newPage(ctx context.Context, s sight, file string, env cli.Environment) (da
 
 // follow applies each change of the file to the limiter, and the overrides of the fleet. It reads overrides at most as
 // often as workers do.
-func (s sight) follow(file string) func(context.Context) error {
+func follow(s *session.Session, file string) func(context.Context) error {
 	const every = 2 * time.Second
 	watched := newWatchedFile(file)
 	var last time.Time

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
@@ -137,7 +138,7 @@ func devListen(ctx context.Context, address string, movable bool) (net.Listener,
 func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env cli.Environment) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seen, err := openSight(ctx, env, s.file)
+	seen, err := session.Load(ctx, env, s.file, session.Needs{})
 	if err != nil {
 		return err
 	}

@@ -166,5 +166,5 @@ func explainBucket(
 		return one, nil // shown beside what is known
 	}
 	defer s.Close(ctx)
-	return explained.Read(ctx, sight{s}.reader(), t)
+	return explained.Read(ctx, s.Reader(), t)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
@@ -42,7 +43,8 @@ func waitingWorld(t *testing.T) (env map[string]string, file string) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
+	s, err := session.Load(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file,
+		session.Needs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
 
 // openWorld returns a fleet's limiter and scheduler in the world of a test.
-func openWorld(t *testing.T, env map[string]string, file string) sight {
+func openWorld(t *testing.T, env map[string]string, file string) *session.Session {
 	t.Helper()
-	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
+	s, err := session.Load(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file,
+		session.Needs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +24,7 @@ func openWorld(t *testing.T, env map[string]string, file string) sight {
 }
 
 // expectedIn is when the last task of a bucket is expected to start, as its dispatcher knows.
-func (s sight) expectedIn(t *testing.T, bucket string, waiting int) time.Duration {
+func expectedIn(t *testing.T, s *session.Session, bucket string, waiting int) time.Duration {
 	t.Helper()
 	w, err := s.Scheduler.Engine().Waitlist(context.WithoutCancel(t.Context()), bucket)
 	if err != nil || w.Waiting != waiting || w.End.IsZero() {
@@ -51,18 +53,18 @@ func TestLimitsReset(t *testing.T) {
 	if err := fleet.Scheduler.Stop(t.Context()); err != nil { // sends what was changed
 		t.Fatal(err)
 	}
-	if in := fleet.expectedIn(t, "api:acme", 2); in < 100*time.Second {
+	if in := expectedIn(t, fleet, "api:acme", 2); in < 100*time.Second {
 		t.Errorf("two tasks of a minute each behind an empty bucket are expected in %v", in)
 	}
-	other := fleet.expectedIn(t, "api", 3)
+	other := expectedIn(t, fleet, "api", 3)
 	b.run(cli.ExitOK, []string{"api:acme is full again\n"}, "reset", "api:acme")
-	if in := fleet.expectedIn(t, "api:acme", 2); in > time.Minute || in < 55*time.Second {
+	if in := expectedIn(t, fleet, "api:acme", 2); in > time.Minute || in < 55*time.Second {
 		t.Errorf("the second task of a minute is expected %v after the bucket was filled", in)
 	}
 	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || !o.Started() {
 		t.Error("a full bucket does not let a task start:", o, err)
 	}
-	if in := fleet.expectedIn(t, "api", 3); in > other || in < other-30*time.Second {
+	if in := expectedIn(t, fleet, "api", 3); in > other || in < other-30*time.Second {
 		t.Errorf("the bucket of no key was changed: %v, and before %v", in, other)
 	}
 	b.run(cli.ExitUsage, []string{`"opanai" is not configured; there are "api", "idle"`}, "reset", "opanai")
@@ -87,12 +89,12 @@ func TestLimitsUnblock(t *testing.T) {
 	if err = fleet.Scheduler.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if in := fleet.expectedIn(t, "api", 3); in < reservations.MaxBlockDefault {
+	if in := expectedIn(t, fleet, "api", 3); in < reservations.MaxBlockDefault {
 		t.Errorf("behind a block of %v the last task is expected in %v", reservations.MaxBlockDefault, in)
 	}
 	b.run(cli.ExitOK, []string{"blocked for ", "`headway limits unblock` ends that"}, "show", "api:")
 	b.run(cli.ExitOK, []string{"api is not blocked any more: ", "m", "were left\n"}, "unblock", "api")
-	if in := fleet.expectedIn(t, "api", 3); in > 3*time.Minute+time.Second || in < 2*time.Minute {
+	if in := expectedIn(t, fleet, "api", 3); in > 3*time.Minute+time.Second || in < 2*time.Minute {
 		t.Errorf("three tasks of a minute each, from an empty bucket, are expected in %v", in)
 	}
 	e, err := fleet.Scheduler.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})

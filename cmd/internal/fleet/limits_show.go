@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -9,8 +8,6 @@ import (
 
 	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -42,12 +39,12 @@ tasks wait. It changes nothing.`,
 	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, err := openSight(c.Context(), env, file)
+		s, err := session.Load(c.Context(), env, file, session.Needs{})
 		if err != nil {
 			return err
 		}
 		defer s.Close(c.Context())
-		shown, err := s.reader().Read(c.Context(), strings.Join(args, ""))
+		shown, err := s.Reader().Read(c.Context(), strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
@@ -58,23 +55,6 @@ tasks wait. It changes nothing.`,
 		return nil
 	}
 	return c
-}
-
-// sight is the session of a command that looks at a fleet.
-type sight struct{ *session.Session }
-
-func (s sight) reader() overview.Reader {
-	return overview.Reader{Limiter: s.Limiter, Scheduler: s.Scheduler}
-}
-
-// openSight connects to the services of a file's fleet.
-func openSight(ctx context.Context, env cli.Environment, file string) (sight, error) {
-	c, err := config.Load(file)
-	if err != nil {
-		return sight{}, err
-	}
-	s, err := session.Open(ctx, env, c, session.Needs{})
-	return sight{s}, err
 }
 
 // rateText is the present rate as headway.yaml has it, and the bounds of an adaptive one.

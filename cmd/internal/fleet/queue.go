@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/overview"
@@ -80,7 +81,7 @@ The exit code is 1 if there is no such task, or if it runs or has ended.`,
 	configFlag(c, &file)
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s, err := openSight(c.Context(), env, file)
+		s, err := session.Load(c.Context(), env, file, session.Needs{})
 		if err != nil {
 			return err
 		}

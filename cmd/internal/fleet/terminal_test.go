@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
@@ -89,7 +90,8 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 // waitWith lets a task wait for a bucket with this key, which tasks could once have.
 func waitWith(t *testing.T, env map[string]string, file, key string) {
 	t.Helper()
-	s, err := openSight(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file)
+	s, err := session.Load(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, file,
+		session.Needs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -45,6 +46,15 @@ type Session struct {
 	Batches   *batches.Store // nil without Needs.Batches
 
 	closers []func(context.Context) error
+}
+
+// Load is Open with the settings of a file.
+func Load(ctx context.Context, env cli.Environment, file string, needs Needs) (*Session, error) {
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, env, c, needs)
 }
 
 // Open connects to the services. Overrides that can't be read are warnings.
@@ -101,6 +111,11 @@ func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err err
 	s.atEnd(s.Buckets.Close)
 	s.Limiter, err = s.Buckets.Limiter(ctx, s.Config.Limits, func(err error) { cli.Warn(env, "%v", err) })
 	return err
+}
+
+// Reader reads the fleet's limits and waitlists.
+func (s *Session) Reader() overview.Reader {
+	return overview.Reader{Limiter: s.Limiter, Scheduler: s.Scheduler}
 }
 
 func (s *Session) atEnd(end func(context.Context) error) { s.closers = append(s.closers, end) }
