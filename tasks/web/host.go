@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -65,52 +66,28 @@ func originOf(u *url.URL) (origin, error) {
 	return o, nil
 }
 
-// listing is one host of Config.AllowHosts or of a Secret.
-type listing struct {
-	scheme string // empty for http and https
-	host   string
-	port   string // empty for the standard port
-}
-
-// parseListing parses "host", "host:port" and, if schemes is true, "http://host:port".
-func parseListing(text string, schemes bool) (listing, error) {
-	var l listing
-	host := text
-	if schemes {
-		l.scheme = "https"
-		if scheme, rest, ok := strings.Cut(text, "://"); ok {
-			l.scheme, host = scheme, rest
-		}
+// listed returns the origins that a host of Config.AllowHosts names: "host" on the standard ports, or "host:port". A host
+// of a Secret is for https only, or begins with "http://".
+func listed(host string, secret bool) (all []origin, err error) {
+	schemes := []string{"http", "https"}
+	if scheme, rest, ok := strings.Cut(host, "://"); secret && ok && slices.Contains(schemes, scheme) {
+		schemes, host = []string{scheme}, rest
+	} else if secret {
+		schemes = []string{"https"}
 	}
 	u, err := url.Parse("http://" + host)
 	if err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*,") ||
 		strings.HasSuffix(host, ":") {
-		return listing{}, errHost
+		return nil, errHost
 	}
-	if l.scheme != "" && l.scheme != "http" && l.scheme != "https" {
-		return listing{}, errHost
+	for _, u.Scheme = range schemes {
+		o, err := originOf(u)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
 	}
-	l.port = u.Port()
-	l.host, err = dialled(u.Hostname())
-	return l, err
-}
-
-// covers returns whether o is listed.
-func (l listing) covers(o origin) bool {
-	port := l.port
-	if port == "" {
-		port = standardPort(o.scheme)
-	}
-	return (l.scheme == "" || l.scheme == o.scheme) && l.host == o.host && port == o.port
-}
-
-// origin returns the only origin that the listing of a Secret names.
-func (l listing) origin() origin {
-	port := l.port
-	if port == "" {
-		port = standardPort(l.scheme)
-	}
-	return origin{scheme: l.scheme, host: l.host, port: port}
+	return all, nil
 }
 
 func bracketed(host string) string {
