@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -103,7 +104,7 @@ type file struct {
 	Limits          map[string]limitFile `mapstructure:"limits"`
 	Buckets         string               `mapstructure:"buckets"`
 	Queues          map[string]int       `mapstructure:"queues"`
-	Concurrency     *int                 `mapstructure:"concurrency"`
+	Concurrency     int                  `mapstructure:"concurrency"`
 	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
 	MaxRefusals     int                  `mapstructure:"max_refusals"`
 	Providers       map[string]Provider  `mapstructure:"providers"`
@@ -187,13 +188,6 @@ func Parse(text []byte) (Config, error) {
 	return f.config(), nil
 }
 
-func (f file) concurrency() int {
-	if f.Concurrency == nil {
-		return worker.ConcurrencyDefault
-	}
-	return *f.Concurrency
-}
-
 // unquoted is a hint to quote the first value that begins with a sign of YAML, or not to indent with tabs; empty if
 // there is neither.
 func unquoted(text []byte) string {
@@ -209,7 +203,7 @@ func unquoted(text []byte) string {
 }
 
 func (f file) limits() (limits []reservations.Limit) {
-	for _, name := range sortedKeys(f.Limits) {
+	for _, name := range slices.Sorted(maps.Keys(f.Limits)) {
 		limits = append(limits, f.Limits[name].limit(name))
 	}
 	return limits
@@ -217,11 +211,11 @@ func (f file) limits() (limits []reservations.Limit) {
 
 func (f file) config() Config {
 	c := Config{
-		Limits: f.limits(), Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.concurrency(),
+		Limits: f.limits(), Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency,
 		ShutdownTimeout: f.ShutdownTimeout,
 		MaxRefusals:     f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
 	}
-	for _, name := range sortedKeys(f.Recurring) {
+	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
 		made, _ := f.Recurring[name].recurring(name, c.Limits, f.HTTP) // validate has listed the faults
 		c.Recurring = append(c.Recurring, made)
 	}
@@ -239,7 +233,7 @@ func (l limitFile) limit(name string) reservations.Limit {
 		Name: name, Settle: reservations.SettleMode(l.Settle), MaxWait: l.MaxWait, MaxBlock: l.MaxBlock, Shards: l.Shards,
 		OrdinaryShare: l.OrdinaryShare, Weights: l.Weights, Priorities: l.Priorities,
 	}
-	for _, meter := range sortedKeys(l.Meters) {
+	for _, meter := range slices.Sorted(maps.Keys(l.Meters)) {
 		m := l.Meters[meter]
 		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
@@ -266,13 +260,4 @@ func (m meterFile) capacity() float64 {
 		return reservations.NoBurst
 	}
 	return *m.Capacity
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
 )
 
 // rateValue is a rate in a file: "500/m".
@@ -45,7 +46,7 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("%v must be a number and a period, e.g. 500/m", data)
 		}
-		tokens, period, err := parseRate(text)
+		tokens, period, err := ParseRate(text)
 		return rateValue{tokens: tokens, period: period}, err
 	case reflect.TypeFor[adaptiveFile]():
 		if _, ok := data.(map[string]any); !ok {
@@ -110,7 +111,7 @@ func decode(raw map[string]any) (file, []error) {
 		}
 		return decoder.Decode(raw)
 	}
-	var f file
+	f := file{Concurrency: worker.ConcurrencyDefault}
 	err := into(&file{}, true)
 	// The first pass skips settings beside an unknown one, so their faults would be missing. The second pass decodes
 	// them; its errors are listed already.

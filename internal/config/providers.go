@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
@@ -62,7 +63,7 @@ func (all Providers) LimitOf(model string) (string, bool) {
 
 // providers returns the providers with their defaults.
 func (f file) providers() (all Providers) {
-	for _, name := range sortedKeys(f.Providers) {
+	for _, name := range slices.Sorted(maps.Keys(f.Providers)) {
 		p := f.Providers[name]
 		if p.Name = name; len(p.Limits) == 0 {
 			p.Limits = []string{name}

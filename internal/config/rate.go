@@ -11,23 +11,20 @@ const day = 24 * time.Hour
 
 // ParseRate parses a rate of headway.yaml: "500/m", "10/s", "1_000 / 10s" or "10000/day". It does not check whether a
 // meter may have this rate.
-func ParseRate(text string) (tokens float64, period time.Duration, err error) { return parseRate(text) }
-
-// parseRate parses "500/m", "10/s", "1_000 / 10s" or "10000/day": a number of tokens and the period of their refill.
-func parseRate(text string) (float64, time.Duration, error) {
+func ParseRate(text string) (tokens float64, period time.Duration, err error) {
 	number, unit, ok := strings.Cut(text, "/")
 	if !ok {
 		return 0, 0, fmt.Errorf("%.100q must be a number and a period, e.g. 500/m", text)
 	}
-	rate, err := strconv.ParseFloat(strings.NewReplacer("_", "", " ", "").Replace(number), 64)
+	tokens, err = strconv.ParseFloat(strings.NewReplacer("_", "", " ", "").Replace(number), 64)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%.100q must begin with a number, e.g. 500/m", text)
 	}
-	period, err := parsePeriod(strings.TrimSpace(unit))
+	period, err = parsePeriod(strings.TrimSpace(unit))
 	if err != nil {
 		return 0, 0, fmt.Errorf("%.100q: %w", text, err)
 	}
-	return rate, period, nil
+	return tokens, period, nil
 }
 
 func parsePeriod(unit string) (time.Duration, error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones, even if the machine has no database of zones
@@ -74,7 +76,7 @@ func (r recurringFile) recurring(
 // recurringFaults lists the faults of recurring tasks.
 func (f file) recurringFaults() (faults []error) {
 	limits := f.limits()
-	for _, name := range sortedKeys(f.Recurring) {
+	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
 		made, err := f.Recurring[name].recurring(name, limits, f.HTTP)
 		if call, ok := made.Args.(llm.Call); ok && err == nil {
 			var last reservations.Charge

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -17,12 +18,12 @@ func (f file) validate() []error {
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	for _, name := range sortedKeys(f.Limits) {
+	for _, name := range slices.Sorted(maps.Keys(f.Limits)) {
 		var found []error
 		if err := f.Limits[name].limit(name).Validate(); err != nil {
 			found = prefixed("limits."+name, f.Limits[name].Meters, err)
 		}
-		for _, meter := range sortedKeys(f.Limits[name].Meters) {
+		for _, meter := range slices.Sorted(maps.Keys(f.Limits[name].Meters)) {
 			path := "limits." + name + ".meters." + meter
 			if own := f.Limits[name].Meters[meter].adaptiveFaults(path); own != nil {
 				found = append(notWithin(found, path), own...)
@@ -33,11 +34,11 @@ func (f file) validate() []error {
 	if b := f.Buckets; b != "" && b != BucketsMongoDB && b != BucketsRedis {
 		fault("buckets", "%q must be %s or %s", b, BucketsMongoDB, BucketsRedis)
 	}
-	if f.concurrency() == 0 {
+	if f.Concurrency == 0 {
 		fault("concurrency", "0 would run no task: must be at least 1; leave it out for %d", worker.ConcurrencyDefault)
 	}
 	faults = append(faults, below("", worker.Config{
-		Concurrency: f.concurrency(), Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
+		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
 	}.Validate())...)
 	faults = append(faults, f.providerFaults()...)
 	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))
@@ -50,7 +51,7 @@ func (f file) validate() []error {
 	if q := f.Estimates.Quantile; !(q >= 0 && q <= 1) {
 		fault("estimates.quantile", "%v must be above 0 and at most 1", q)
 	}
-	for _, model := range sortedKeys(f.Prices) {
+	for _, model := range slices.Sorted(maps.Keys(f.Prices)) {
 		if p := f.Prices[model]; !(p.Input >= 0 && p.Output >= 0) || math.IsInf(p.Input+p.Output, 0) {
 			fault("prices."+model, "%v and %v must be numbers that are not negative", p.Input, p.Output)
 		}
