@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // Output is one line of an output file or of an error file. Both have the same format:
@@ -29,25 +31,13 @@ type Output struct {
 	// CustomID is the custom_id of the request.
 	CustomID string
 
-	// Response is nil if there was no answer.
-	Response *OutputResponse
+	// Response is nil if there was no answer. A body that is not JSON is written as a JSON string, and an empty one as
+	// an empty object.
+	Response *batches.Response
 
-	// Error is nil if there was an answer, whatever its status.
-	Error *OutputError
-}
-
-// OutputResponse is the answer of the API.
-type OutputResponse struct {
-	StatusCode int
-	RequestID  string
-	// JSON of any layout. Other text is written as a JSON string, and nothing as an empty object.
-	Body json.RawMessage
-}
-
-// OutputError is the reason for a missing answer. OpenAI's codes are batch_expired, batch_cancelled and
-// request_timeout.
-type OutputError struct {
-	Code, Message string
+	// Error is nil if there was an answer, whatever its status. OpenAI's codes are batch_expired, batch_cancelled and
+	// request_timeout.
+	Error *batches.Failure
 }
 
 // OutputID returns the ID of a line. It is always the same for the same line of the same batch.

@@ -14,6 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 )
 
 // The lines are from the guide, except the bodies, which the guide writes on several lines.
@@ -24,7 +25,7 @@ func TestOutputLines(t *testing.T) {
 		want string
 	}{
 		"answered": {
-			batch.Output{ID: "batch_req_wnaDys", CustomID: "request-2", Response: &batch.OutputResponse{
+			batch.Output{ID: "batch_req_wnaDys", CustomID: "request-2", Response: &batches.Response{
 				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": " +
 					"1e400\n}\n"),
 			}},
@@ -32,7 +33,7 @@ func TestOutputLines(t *testing.T) {
 				` "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
 		},
 		"expired": {
-			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batch.OutputError{
+			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batches.Failure{
 				Code: "batch_expired", Message: "This request could not be executed before the completion window " +
 					"expired.",
 			}},
@@ -40,7 +41,7 @@ func TestOutputLines(t *testing.T) {
 				`"message": "This request could not be executed before the completion window expired."}}`,
 		},
 		"not JSON": {
-			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batch.OutputResponse{
+			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batches.Response{
 				StatusCode: 502,
 				Body:       []byte("<html>\n\xff"),
 			}},
@@ -48,16 +49,16 @@ func TestOutputLines(t *testing.T) {
 				"\uFFFD" + `"}, "error": null}`,
 		},
 		"cut off": {
-			batch.Output{Response: &batch.OutputResponse{Body: []byte(`{"a": [1, 2`)}},
+			batch.Output{Response: &batches.Response{Body: []byte(`{"a": [1, 2`)}},
 			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": ` +
 				`null}`,
 		},
 		"no body": {
-			batch.Output{Response: &batch.OutputResponse{StatusCode: 204}},
+			batch.Output{Response: &batches.Response{StatusCode: 204}},
 			`{"id": "", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`,
 		},
 		"bad text": {
-			batch.Output{Response: &batch.OutputResponse{Body: []byte("{\"a\":\"\xff\"}")}},
+			batch.Output{Response: &batches.Response{Body: []byte("{\"a\":\"\xff\"}")}},
 			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" +
 				`"}}, "error": null}`,
 		},
@@ -108,7 +109,7 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 	answer := func(status int, body string) batch.Output {
 		return batch.Output{
 			ID: batch.OutputID("b", 1), CustomID: "a",
-			Response: &batch.OutputResponse{StatusCode: status, RequestID: "req_1", Body: []byte(body)},
+			Response: &batches.Response{StatusCode: status, RequestID: "req_1", Body: []byte(body)},
 		}
 	}
 	l := decode(t,
@@ -145,7 +146,7 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 		l.Response.StatusCode != 400 {
 		t.Errorf("4xx %+v", e)
 	}
-	l = decode(t, batch.Output{Error: &batch.OutputError{Code: "batch_cancelled", Message: "m"}})
+	l = decode(t, batch.Output{Error: &batches.Failure{Code: "batch_cancelled", Message: "m"}})
 	if l.Response != nil || l.Error.Code != "batch_cancelled" || l.Error.Message != "m" {
 		t.Errorf("error %+v", l.Error)
 	}
@@ -167,8 +168,8 @@ func FuzzOutput(f *testing.F) {
 	f.Add("\u2028", []byte("\"\u2028\""))
 	f.Fuzz(func(t *testing.T, id string, body []byte) {
 		b := batch.AppendOutput(nil, batch.Output{
-			CustomID: id, Response: &batch.OutputResponse{Body: body},
-			Error: &batch.OutputError{Message: id},
+			CustomID: id, Response: &batches.Response{Body: body},
+			Error: &batches.Failure{Message: id},
 		})
 		if !json.Valid(b) || !utf8.Valid(b) || bytes.Count(b, []byte("\n")) != 1 || b[len(b)-1] != '\n' {
 			t.Errorf("%q", b)

@@ -172,19 +172,13 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 		if err != nil {
 			return w, err
 		}
-		line := batch.Output{ID: batch.OutputID(r.Batch, r.Line), CustomID: r.CustomID}
-		if r.Response != nil {
-			response := batch.OutputResponse(*r.Response)
-			line.Response = &response
-		}
-		if r.Failure != nil {
-			failure := batch.OutputError(*r.Failure)
-			line.Error = &failure
+		line := batch.Output{
+			ID: batch.OutputID(r.Batch, r.Line), CustomID: r.CustomID, Response: r.Response, Error: r.Failure,
 		}
 		to := bad
 		switch {
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
-			line.Error = &batch.OutputError{
+			line.Error = &batches.Failure{
 				Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled.",
 			}
 			w.Cancelled++
