@@ -2,6 +2,7 @@ package batches
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -77,4 +78,17 @@ type Result struct {
 // more.
 func (r *Result) Failed() bool {
 	return r.Failure != nil || r.Response == nil || r.Response.StatusCode >= http.StatusBadRequest
+}
+
+// Fault returns why a request has failed: its Failure, the error of its last attempt, or its status.
+func (r *Result) Fault() string {
+	switch {
+	case r.Failure != nil:
+		return r.Failure.Message
+	case len(r.Attempts) > 0:
+		return r.Attempts[len(r.Attempts)-1].Error
+	case r.Response != nil:
+		return fmt.Sprintf("status %d", r.Response.StatusCode)
+	}
+	return "no answer"
 }

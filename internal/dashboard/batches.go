@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -148,14 +147,10 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 		if d.More = len(d.Failures) == failuresShown; d.More {
 			break
 		}
-		f := failedRequest{Line: result.Line, CustomID: result.CustomID}
-		if result.Failure != nil {
-			f.Error = firstLine(result.Failure.Message)
-		} else if result.Response != nil {
-			f.Error = fmt.Sprintf("answered with status %d", result.Response.StatusCode)
-		}
-		f.Task = taskLink(b.Queue, batchref.Ref{Batch: b.ID, Line: result.Line, Round: result.Round}.TaskID())
-		d.Failures = append(d.Failures, f)
+		ref := batchref.Ref{Batch: b.ID, Line: result.Line, Round: result.Round}
+		d.Failures = append(d.Failures, failedRequest{
+			Line: result.Line, CustomID: result.CustomID, Error: firstLine(result.Fault()), Task: taskLink(b.Queue, ref.TaskID()),
+		})
 	}
 	return view{Name: "batch", Title: "Batch " + b.Name, Nav: "/batches", Data: d}, nil
 }

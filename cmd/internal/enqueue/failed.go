@@ -23,19 +23,11 @@ type failedRequest struct {
 
 func newFailedRequest(r batches.Result) failedRequest {
 	f := failedRequest{
-		CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts),
+		CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts), Error: r.Fault(),
 		Task: batchref.Ref{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
 	}
 	if r.Response != nil {
 		f.Status = r.Response.StatusCode
-	}
-	switch {
-	case r.Failure != nil:
-		f.Error = r.Failure.Message
-	case len(r.Attempts) > 0:
-		f.Error = r.Attempts[len(r.Attempts)-1].Error
-	default:
-		f.Error = fmt.Sprintf("status %d", f.Status)
 	}
 	return f
 }

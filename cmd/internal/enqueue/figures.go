@@ -5,11 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
-	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -91,8 +89,9 @@ func newFigures(b batches.Batch, c batches.Counts) figures {
 		Queue: b.Queue, lastEnded: c.Last, Unsent: max(0, b.Lines-b.Enqueued), resend: resend(b),
 	}
 	switch {
-	case b.State == batches.StateCancelled:
-		f.cancel(b, c)
+	case b.State == batches.StateCancelled: // a request without a result starts no more: it is cancelled, unless it runs
+		f.Cancelled, f.Waiting = f.Waiting, 0
+		f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines
 	case f.Waiting == 0 && b.State == batches.StateOpen:
 		f.State = stateEnded
 		if last := c.Last.UTC(); !last.IsZero() && !b.Created.IsZero() {
@@ -124,19 +123,6 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 	}
 	return 0, false
 }
-
-// served adds what takes from its queue.
-func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
-
-// lack adds what no live worker has.
-func (f *figures) lack(need *register.Need) {
-	if need != nil {
-		f.Lacking, f.remedy = need.String(), need.Remedy()
-	}
-}
-
-// erred adds the newest error.
-func (f *figures) erred(t batches.Trouble) { f.Error, f.Errors = t.Error, t.Requests }
 
 // gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
 // queue. Requests that were never enqueued are none of them.
@@ -226,24 +212,8 @@ func (f *figures) price(usage map[string]batches.Usage, prices map[string]config
 	f.Cost = &cost
 }
 
-// cancel counts the rest of a cancelled batch. None of its requests starts any more: a request without a result is
-// cancelled, unless it runs.
-func (f *figures) cancel(b batches.Batch, c batches.Counts) {
-	f.Cancelled, f.Waiting = f.Waiting, 0
-	f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines
-}
-
 // run counts n requests of a cancelled batch as running.
 func (f *figures) run(n int) {
 	n = min(n, f.Cancelled)
 	f.Cancelled, f.Waiting, f.unseen = f.Cancelled-n, f.Waiting+n, max(0, f.unseen-n)
-}
-
-// lose adds that all requests that wait are lost: their end is that of their leases.
-func (f *figures) lose(l lost) {
-	f.Lost, f.lostIn = l.requests, l.in
-	if f.Lost > 0 {
-		left := l.in.Seconds()
-		f.Left, f.LeftBy = &left, byLease
-	}
 }

@@ -154,15 +154,17 @@ func (w *watch) figures(
 		}
 	}
 	w.ask(ctx, now, b, &f)
-	if f.erred(w.trouble); w.away != nil {
+	f.Error, f.Errors = w.trouble.Error, w.trouble.Requests
+	if w.away != nil {
 		f.Trouble = w.away.Error()
 	}
 	if w.by != nil {
-		f.served(*w.by)
-		f.lack(w.need)
-		f.Missing = min(w.missing, f.Waiting)
-		if !f.rests() && w.gone.requests >= f.Waiting {
-			f.lose(w.gone)
+		f.Workers, f.Paused, f.Missing = &w.by.Workers, w.by.Paused, min(w.missing, f.Waiting)
+		if w.need != nil {
+			f.Lacking, f.remedy = w.need.String(), w.need.Remedy()
+		}
+		if left := w.gone.in.Seconds(); !f.rests() && w.gone.requests > 0 && w.gone.requests >= f.Waiting {
+			f.Lost, f.lostIn, f.Left, f.LeftBy = w.gone.requests, w.gone.in, &left, byLease
 		}
 	}
 	if l.Within > 0 { // else it is not asked for
