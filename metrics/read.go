@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headway-go/headway/internal/engine"
@@ -58,8 +59,8 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 }
 
 // queueMetrics adds up the queues that share a label.
-func (f *fleet) queueMetrics(queues []overview.Queue) (all []prometheus.Metric) {
-	sums := map[string]overview.Queue{}
+func (f *fleet) queueMetrics(queues []*asynq.QueueInfo) (all []prometheus.Metric) {
+	sums := map[string]asynq.QueueInfo{}
 	for _, q := range queues {
 		label := f.m.queues.label(q.Queue)
 		sum := sums[label]
@@ -76,7 +77,8 @@ func (f *fleet) queueMetrics(queues []overview.Queue) (all []prometheus.Metric) 
 		} {
 			all = append(all, f.gauge(metric.QueueTasks, float64(n), label, state))
 		}
-		all = append(all, f.gauge(metric.QueueLatency, q.Latency, label), f.gauge(metric.QueuePaused, truth(q.Paused), label))
+		all = append(all, f.gauge(metric.QueueLatency, q.Latency.Seconds(), label),
+			f.gauge(metric.QueuePaused, truth(q.Paused), label))
 	}
 	return all
 }

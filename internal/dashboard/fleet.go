@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
@@ -31,7 +33,7 @@ const (
 type fleet struct {
 	At      time.Time
 	Limits  []overview.Limit
-	Queues  []overview.Queue
+	Queues  []*asynq.QueueInfo
 	Workers []workerProcess
 	Members []register.Member // the workers, with what each can serve
 	Lacked  []register.Need   // what workers lack that have returned tasks
@@ -194,8 +196,8 @@ func (f *fleet) Totals() totals {
 		t.Running += q.Active
 		t.Ready += q.Pending
 		later += q.Scheduled + q.Retry
-		t.Processed += q.ProcessedToday
-		t.Failed += q.FailedToday
+		t.Processed += q.Processed
+		t.Failed += q.Failed
 	}
 	for _, b := range f.Buckets() {
 		t.Waiting += b.Waiting

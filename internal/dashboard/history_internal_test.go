@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/overview"
@@ -27,7 +28,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	limits := []overview.Limit{{Limit: "api", Buckets: buckets}}
 	for i := range 3 * slots {
-		f := fleet{At: now, Queues: []overview.Queue{{Active: i, ProcessedToday: 6 * i}}, Limits: limits}
+		f := fleet{At: now, Queues: []*asynq.QueueInfo{{Active: i, Processed: 6 * i}}, Limits: limits}
 		if err := pages[i%2].write(t.Context(), sampleOf(f)); err != nil {
 			t.Fatal(err)
 		}

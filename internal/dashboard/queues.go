@@ -16,7 +16,7 @@ const tasksShown = 50
 
 // queueView is a queue with the workers that take from it.
 type queueView struct {
-	overview.Queue
+	*asynq.QueueInfo
 
 	Link    string
 	Workers int
@@ -26,7 +26,7 @@ type queueView struct {
 func (f *fleet) queueViews() []queueView {
 	var all []queueView
 	for _, q := range f.Queues {
-		v := queueView{Queue: q, Link: "/queue?name=" + url.QueryEscape(q.Queue), State: "served"}
+		v := queueView{QueueInfo: q, Link: "/queue?name=" + url.QueryEscape(q.Queue), State: "served"}
 		for _, w := range f.Workers {
 			if w.serves(q.Queue) {
 				v.Workers++
@@ -77,7 +77,7 @@ type taskRow struct {
 func (s *Server) queuePage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
-	at := slices.IndexFunc(f.Queues, func(q overview.Queue) bool { return q.Queue == name })
+	at := slices.IndexFunc(f.Queues, func(q *asynq.QueueInfo) bool { return q.Queue == name })
 	if at < 0 {
 		return view{}, &notFoundError{what: "There is no queue " + name + "."}
 	}

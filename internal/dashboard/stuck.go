@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
@@ -25,8 +26,8 @@ const (
 const (
 	// longWait is the expected wait from which on a waitlist is a problem, in seconds.
 	longWait = 3600
-	// longReady is for how long a ready task may wait for a free worker, in seconds.
-	longReady = 60
+	// longReady is for how long a ready task may wait for a free worker.
+	longReady = time.Minute
 	// faultShown is how many letters of an error a problem has.
 	faultShown = 300
 )
@@ -113,7 +114,7 @@ func (f *fleet) stuckQueues(add addProblem) {
 		case q.Pending > 0 && q.Latency > longReady:
 			add(slow, link, "Raise `concurrency`, or start more workers.",
 				"The oldest of %s in queue %s has waited %s for a free worker.", count(q.Pending, "ready task"), q.Queue,
-				seconds(q.Latency))
+				duration(q.Latency))
 		}
 	}
 }

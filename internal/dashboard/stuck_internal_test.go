@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
@@ -17,9 +19,9 @@ func TestStuck(t *testing.T) {
 	t.Parallel()
 	long, soon := 7200., 12.
 	worker := workerProcess{Name: "a:1", Queues: []string{"default"}}
-	queue := func(q overview.Queue) []overview.Queue {
+	queue := func(q asynq.QueueInfo) []*asynq.QueueInfo {
 		q.Queue = "default"
-		return []overview.Queue{q}
+		return []*asynq.QueueInfo{&q}
 	}
 	limit := func(b overview.Bucket) []overview.Limit {
 		b.Bucket, b.Limit = "api", "api"
@@ -28,21 +30,21 @@ func TestStuck(t *testing.T) {
 	duty := engine.Duty{Dispatcher: "x"}
 	for want, f := range map[string]fleet{
 		"": {
-			Queues: queue(overview.Queue{Active: 3, Scheduled: 10, Pending: 2, Latency: 1}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Active: 3, Scheduled: 10, Pending: 2, Latency: time.Second}), Workers: []workerProcess{worker},
 			Limits: limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
 		},
-		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(overview.Queue{Pending: 2})},
+		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(asynq.QueueInfo{Pending: 2})},
 		"severe: No worker takes from queue default: 1 task waits.": {
-			Queues: queue(overview.Queue{Retry: 1}), Workers: []workerProcess{{Name: "b:2", Queues: []string{"other"}}},
+			Queues: queue(asynq.QueueInfo{Retry: 1}), Workers: []workerProcess{{Name: "b:2", Queues: []string{"other"}}},
 		},
 		"severe: No worker takes from queue default: 3 tasks wait.": {
-			Queues: queue(overview.Queue{Retry: 3}), Workers: []workerProcess{{Queues: []string{"default"}, Stopping: true}},
+			Queues: queue(asynq.QueueInfo{Retry: 3}), Workers: []workerProcess{{Queues: []string{"default"}, Stopping: true}},
 		},
 		"severe: Queue default is paused: 1 task does not start.": {
-			Queues: queue(overview.Queue{Paused: true, Pending: 1}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Paused: true, Pending: 1}), Workers: []workerProcess{worker},
 		},
 		"slow: The oldest of 7 ready tasks in queue default has waited 2 min for a free worker.": {
-			Queues: queue(overview.Queue{Pending: 7, Latency: 120}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Pending: 7, Latency: 2 * time.Minute}), Workers: []workerProcess{worker},
 		},
 		"severe: No dispatcher is on duty: 4 tasks wait for limits, and no task is promoted.": {
 			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []workerProcess{worker},
@@ -91,7 +93,7 @@ func TestStuck(t *testing.T) {
 func TestStuckWithoutWorkersKnown(t *testing.T) {
 	t.Parallel()
 	f := fleet{
-		Queues: []overview.Queue{{Queue: "default", Pending: 1}},
+		Queues: []*asynq.QueueInfo{{Queue: "default", Pending: 1}},
 		Faults: []fault{{What: "workers", Err: errors.New("away")}},
 	}
 	if got := f.stuck(); len(got) != 1 || !strings.Contains(got[0].What, "cannot read workers") {
