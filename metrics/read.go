@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -16,13 +17,6 @@ import (
 
 // ErrNoAnswer is the error of Ready for a service that was not read yet, or whose read hangs.
 var ErrNoAnswer = errors.New("metrics: no answer")
-
-// waitlist is the sum of the waitlists that share the labels of a limit and a key.
-type waitlist struct {
-	waiting, promoted int
-	tokens            reservations.Tokens
-	end               time.Duration // from now; negative if it is not known
-}
 
 // readRedis reads queues, the dispatcher, and waitlists.
 func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
@@ -87,47 +81,39 @@ func (f *fleet) queueMetrics(queues []*asynq.QueueInfo) (all []prometheus.Metric
 func (f *fleet) waitlistMetrics(
 	limit string, lists []engine.Waitlist, more bool, now time.Time,
 ) (all []prometheus.Metric) {
-	none := reservations.Tokens{}
+	var none overview.Bucket
 	goal := f.m.config.WaitGoal
 	if known, err := f.reader.Limiter.Limits().For(limit, ""); err == nil {
-		for _, meter := range known.Meters {
-			none[meter.Name] = 0
+		for _, meter := range known.Meters { // not any that Redis may have
+			none.Meters = append(none.Meters, overview.Meter{Meter: meter.Name})
 		}
 		if known.MaxWait > 0 {
 			goal = known.MaxWait
 		}
 	}
-	sums := map[string]*waitlist{"": {tokens: reservations.Tokens{}, end: -1}}
+	sums := map[string]overview.Bucket{"": none}
 	for _, l := range lists {
 		label := f.m.keys.label(limit, l.Key)
-		if sums[label] == nil {
-			sums[label] = &waitlist{tokens: reservations.Tokens{}, end: -1}
+		sum, ok := sums[label]
+		if !ok {
+			sum = none
 		}
-		sums[label].add(l)
+		sum.Meters = slices.Clone(sum.Meters)
+		sums[label] = sum.With(l)
 	}
 	all = append(all, f.gauge(metric.WaitGoal, goal.Seconds(), limit), f.gauge(metric.Truncated, truth(more), limit))
 	for key, sum := range sums {
 		all = append(all,
-			f.gauge(metric.WaitingTasks, float64(sum.waiting), limit, key, "waiting"),
-			f.gauge(metric.WaitingTasks, float64(sum.promoted), limit, key, "promoted"))
-		for meter := range none { // not any that Redis may have
-			all = append(all, f.gauge(metric.WaitingTokens, sum.tokens[meter], limit, key, meter))
+			f.gauge(metric.WaitingTasks, float64(sum.Waiting), limit, key, "waiting"),
+			f.gauge(metric.WaitingTasks, float64(sum.Promoted), limit, key, "promoted"))
+		for _, m := range sum.Meters {
+			all = append(all, f.gauge(metric.WaitingTokens, m.Waiting, limit, key, m.Meter))
 		}
-		if sum.end >= 0 {
-			all = append(all, f.gauge(metric.WaitlistEnd, unix(now.Add(sum.end)), limit, key))
+		if sum.EndIn != nil {
+			all = append(all, f.gauge(metric.WaitlistEnd, unix(now)+*sum.EndIn, limit, key))
 		}
 	}
 	return all
-}
-
-func (w *waitlist) add(l engine.Waitlist) {
-	w.waiting, w.promoted = w.waiting+l.Waiting, w.promoted+l.Promoted
-	for meter, n := range l.Tokens {
-		w.tokens[meter] += n
-	}
-	if !l.End.IsZero() {
-		w.end = max(w.end, l.End.Sub(l.Now), 0)
-	}
 }
 
 // readBuckets reads the bucket that all keys share of each limit, and the buckets of keys that have a label. Its
