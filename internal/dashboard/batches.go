@@ -149,7 +149,8 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 		}
 		ref := batchref.Ref{Batch: b.ID, Line: result.Line, Round: result.Round}
 		d.Failures = append(d.Failures, failedRequest{
-			Line: result.Line, CustomID: result.CustomID, Error: firstLine(result.Fault()), Task: taskLink(b.Queue, ref.TaskID()),
+			Line: result.Line, CustomID: result.CustomID, Error: firstLine(result.Fault()),
+			Task: taskLink(b.Queue, ref.TaskID()),
 		})
 	}
 	return view{Name: "batch", Title: "Batch " + b.Name, Nav: "/batches", Data: d}, nil

@@ -30,8 +30,9 @@ func TestStuck(t *testing.T) {
 	duty := engine.Duty{Dispatcher: "x"}
 	for want, f := range map[string]fleet{
 		"": {
-			Queues: queue(asynq.QueueInfo{Active: 3, Scheduled: 10, Pending: 2, Latency: time.Second}), Workers: []workerProcess{worker},
-			Limits: limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
+			Queues:  queue(asynq.QueueInfo{Active: 3, Scheduled: 10, Pending: 2, Latency: time.Second}),
+			Workers: []workerProcess{worker},
+			Limits:  limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
 		},
 		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(asynq.QueueInfo{Pending: 2})},
 		"severe: No worker takes from queue default: 1 task waits.": {

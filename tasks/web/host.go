@@ -66,8 +66,8 @@ func originOf(u *url.URL) (origin, error) {
 	return o, nil
 }
 
-// listed returns the origins that a host of Config.AllowHosts names: "host" on the standard ports, or "host:port". A host
-// of a Secret is for https only, or begins with "http://".
+// listed returns the origins that a host of Config.AllowHosts names: "host" on the standard ports, or "host:port". A
+// host of a Secret is for https only, or begins with "http://".
 func listed(host string, secret bool) (all []origin, err error) {
 	schemes := []string{"http", "https"}
 	if scheme, rest, ok := strings.Cut(host, "://"); secret && ok && slices.Contains(schemes, scheme) {

@@ -3,7 +3,6 @@ package enqueue
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/internal/batches"
@@ -79,16 +78,6 @@ func (s *source) String() string {
 		names[i] = b.String()
 	}
 	return strings.Join(names, batches.LimitsBetween)
-}
-
-// hasHeadroom says whether any of the limits has room that only urgent requests may use.
-func (s *source) hasHeadroom() bool {
-	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return b.limit.Rules().HasHeadroom() })
-}
-
-// hasPriorities says whether any of the limits has priorities.
-func (s *source) hasPriorities() bool {
-	return slices.ContainsFunc(s.buckets, func(b bucket) bool { return len(b.limit.Priorities) > 0 })
 }
 
 // errLarge is a request that reserves more than a capacity.

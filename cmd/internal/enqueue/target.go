@@ -156,11 +156,16 @@ func (t *target) warnOfQueue(env cli.Environment, c config.Config) {
 // share checks how the requests share the limits.
 func (t *target) share(from *source) error {
 	from.common = t.common
-	if t.common.Urgent && !from.hasHeadroom() {
+	headroom, priorities := false, false // of any of the limits
+	for _, b := range from.buckets {
+		headroom = headroom || b.limit.Rules().HasHeadroom()
+		priorities = priorities || len(b.limit.Priorities) > 0
+	}
+	if t.common.Urgent && !headroom {
 		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50",
 			from, t.file)
 	}
-	if t.common.Priority != "" && !from.hasPriorities() {
+	if t.common.Priority != "" && !priorities {
 		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
 			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
 	}

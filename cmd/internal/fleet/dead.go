@@ -60,11 +60,9 @@ func (f *deadFilter) statesFlag(c *cobra.Command, verb string) {
 
 func (f *deadFilter) filter() (deadtasks.Filter, error) {
 	since, err := sinceOf(f.since, time.Now())
-	chosen := deadtasks.Filter{Queue: f.queue, Type: f.kind, Batch: f.batch, Error: f.text, Since: since}
-	if f.everyState {
-		chosen.AnyState = true
-	}
-	return chosen, err
+	return deadtasks.Filter{
+		Queue: f.queue, Type: f.kind, Batch: f.batch, Error: f.text, Since: since, AnyState: f.everyState,
+	}, err
 }
 
 // sinceOf reads a duration before now, a day (UTC), or a time.
