@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Taken are tokens that are taken until a moment: those of tasks that hold, or the slots of one call by its lease.
+// Taken are tokens that are taken until a moment: by tasks that hold, or as the slots of one call by its lease.
 type Taken struct {
 	// ID is that of the lease, and zero for holds. It is left out of the JSON form.
 	ID int64 `json:"-" bson:"i,omitempty"`
 	// Until is when the holds or the lease end on the store's clock: rounded up to 50 ms, and to a second.
 	Until time.Time `json:"until" bson:"u"`
-	// Tokens are those of all tasks that hold until then, or the slots.
+	// Tokens are what all tasks together hold until then, or the slots.
 	Tokens float64 `json:"n" bson:"n"`
 }
 
-// notEnded are those of all, in the order of their ends, that have not ended at a moment; nil for none.
+// notEnded returns what of all, in the order of the ends, has not ended at a moment; nil for nothing.
 func notEnded(all []Taken, at time.Time) []Taken {
 	i := slices.IndexFunc(all, func(t Taken) bool { return t.Until.After(at) })
 	if i < 0 {
