@@ -24,6 +24,36 @@ type Claim struct {
 	Decided, Ready time.Time
 }
 
+// Claims are what one call or task charges, which starts together or not at all.
+type Claims []*Claim
+
+// Charges are the charges of the claims, with the shards that answered, and leases.
+func (cs Claims) Charges() []Charge {
+	all := make([]Charge, len(cs))
+	for i, c := range cs {
+		all[i] = c.Charge
+	}
+	return all
+}
+
+// Started are the claims whose bucket let the caller start.
+func (cs Claims) Started() (started Claims) {
+	for _, c := range cs {
+		if c.Outcome.Started() {
+			started = append(started, c)
+		}
+	}
+	return started
+}
+
+// Ready is when the caller may go on, on this machine's clock: when every bucket has been waited for.
+func (cs Claims) Ready() (ready time.Time) {
+	for _, c := range cs {
+		ready = bucket.Later(ready, c.Ready)
+	}
+	return ready
+}
+
 // Begin starts the claims, all or none: it asks their buckets in order, and waits for the hold of each before it asks
 // the next one. So the provider's bucket, the last one, decides just before the call. Starts that come by more than
 // late later than granted, and than is typical, could meet at the provider starts that were granted later: their
@@ -38,10 +68,10 @@ type Claim struct {
 // Each is called for each bucket. It calls ask, which has the errors of Start and sets the claim's answer, or returns
 // an error of its own.
 func (l *Limiter) Begin(
-	ctx context.Context, claims []*Claim, late time.Duration, each func(c *Claim, ask func(context.Context) error) error,
+	ctx context.Context, claims Claims, late time.Duration, each func(c *Claim, ask func(context.Context) error) error,
 ) (stopped *Claim, err error) {
 	hold := func() error {
-		if left := time.Until(ready(claims)); left > 0 && pause.For(ctx, left) != nil {
+		if left := time.Until(claims.Ready()); left > 0 && pause.For(ctx, left) != nil {
 			return context.Cause(ctx)
 		}
 		return nil
@@ -66,8 +96,8 @@ func (l *Limiter) Begin(
 }
 
 // newClaims are the claims of charges that have not started.
-func newClaims(charges []Charge) []*Claim {
-	claims := make([]*Claim, len(charges))
+func newClaims(charges []Charge) Claims {
+	claims := make(Claims, len(charges))
 	for i, c := range charges {
 		c.Shard, c.Held, c.Lease = 0, "", 0 // the limiter chooses, or the waitlist says
 		claims[i] = &Claim{Charge: c}
@@ -77,7 +107,7 @@ func newClaims(charges []Charge) []*Claim {
 
 // admit asks the buckets in order. It returns the first claim whose bucket does not let the caller start, or can't be
 // asked, with the error of ask. Nil means that all buckets let the caller start.
-func admit(claims []*Claim, ask func(*Claim) error) (stopped *Claim, err error) {
+func admit(claims Claims, ask func(*Claim) error) (stopped *Claim, err error) {
 	if i := slices.IndexFunc(claims, func(c *Claim) bool { return c.Behind }); i >= 0 {
 		return claims[i], ask(claims[i])
 	}
@@ -112,26 +142,6 @@ func (l *Limiter) askClaim(ctx context.Context, c *Claim) error {
 	c.Decided, c.Ready = l.clock.moment(asked, time.Now(), o.At)
 	c.Ready = c.Ready.Add(o.Hold)
 	return nil
-}
-
-// started are the claims whose bucket let the caller start.
-func started(claims []*Claim) (all []*Claim) {
-	for _, c := range claims {
-		if c.Outcome.Started() {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// ready is when the caller may go on, on this machine's clock: when every bucket has been waited for.
-func ready(claims []*Claim) (at time.Time) {
-	for _, c := range claims {
-		if c.Ready.After(at) {
-			at = c.Ready
-		}
-	}
-	return at
 }
 
 // settlementID names this start of the claim for Settle and Cancel: of is the name of what starts.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func threeClaims() []*Claim {
+func threeClaims() Claims {
 	return newClaims([]Charge{
 		{Limit: "tenant", Key: "a", Shard: 9}, {Limit: "model", Key: "m"}, {Limit: "provider"},
 	})
@@ -33,8 +33,8 @@ func TestClaimsAreAskedInOrder(t *testing.T) {
 	if err != nil || stopped != cs[1] || !slices.Equal(asked, []string{"tenant", "model"}) {
 		t.Fatalf("asked %v, stopped by %+v, %v", asked, stopped, err)
 	}
-	if all := started(cs); len(all) != 1 || all[0] != cs[0] || !ready(cs).Equal(at.Add(time.Second)) {
-		t.Errorf("started %+v, ready %v", all, ready(cs))
+	if all := cs.Started(); len(all) != 1 || all[0] != cs[0] || !cs.Ready().Equal(at.Add(time.Second)) {
+		t.Errorf("started %+v, ready %v", all, cs.Ready())
 	}
 }
 
@@ -48,7 +48,7 @@ func TestClaimThatCannotBeAsked(t *testing.T) {
 		c.Outcome.State = StateStarted
 		return nil
 	})
-	if stopped != cs[1] || !errors.Is(err, down) || len(started(cs)) != 1 {
+	if stopped != cs[1] || !errors.Is(err, down) || len(cs.Started()) != 1 {
 		t.Errorf("stopped by %+v, %v", stopped, err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 // nothing, and to settle or cancel it does nothing.
 type Grant struct {
 	limiter *Limiter
-	claims  []*Claim
+	claims  Claims
 	id      string // names its starts
 }
 
 // Started says whether all charges have started. It is true for a Grant of Wait.
-func (g *Grant) Started() bool { return len(started(g.claims)) == len(g.claims) }
+func (g *Grant) Started() bool { return len(g.claims.Started()) == len(g.claims) }
 
 // Outcomes are the last answers of the buckets, in the order of the charges; see Outcome.Remaining. An outcome is zero
 // where the bucket was not asked, because one before it refused.
@@ -28,34 +28,26 @@ func (g *Grant) Outcomes() []Outcome {
 	return all
 }
 
-func (g *Grant) charges() []Charge {
-	all := make([]Charge, len(g.claims))
-	for i, c := range g.claims {
-		all[i] = c.Charge
-	}
-	return all
-}
-
 // Keep renews the leases that the Grant has of calls in flight until stop is called, which may be called again;
 // settle or cancel after that. Make the call with the context, which ends before a lease does: see Limiter.Keep. Do
 // keeps by itself.
 func (g *Grant) Keep(ctx context.Context) (kept context.Context, stop func()) {
-	return g.limiter.Keep(ctx, g.limiter.changed, g.charges()...)
+	return g.limiter.Keep(ctx, g.limiter.changed, g.claims.Charges()...)
 }
 
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
 // named, were as estimated. While the store is unavailable Settle tries again until ctx ends. The error joins the
 // errors of Limiter.Settle.
 func (g *Grant) Settle(ctx context.Context, used Tokens) error {
-	shares := g.limiter.Shares(ctx, g.charges(), used)
-	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+	shares := g.limiter.Shares(ctx, g.claims.Charges(), used)
+	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], c.settlementID(g.id))
 	})
 }
 
 // Cancel gives back all that was taken: the call was not made. Otherwise it is as Settle; of the two, the first counts.
 func (g *Grant) Cancel(ctx context.Context) error {
-	return g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+	return g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
 		charge := c.Charge
 		charge.Held = "" // the caller gives up
 		return g.limiter.Cancel(ctx, charge, c.settlementID(g.id))

@@ -20,15 +20,15 @@ const (
 // tooLate says that a start of all claims comes by more than most later than is typical. Then it resets the starts that
 // do not last, so that their buckets are asked again: their tokens and reservations are lost. False means that the call
 // may be made.
-func (l *Limiter) tooLate(ctx context.Context, claims []*Claim, most time.Duration) bool {
-	late, provider := time.Since(ready(claims)), claims[len(claims)-1]
+func (l *Limiter) tooLate(ctx context.Context, claims Claims, most time.Duration) bool {
+	late, provider := time.Since(claims.Ready()), claims[len(claims)-1]
 	return l.delays.of(provider).stale(time.Now(), late, most) &&
 		lose(claims, func(c *Claim) bool { return l.lasts(ctx, c) })
 }
 
 // lose resets the starts that came too late, except the starts that last. It reports whether there are any.
-func lose(claims []*Claim, lasts func(*Claim) bool) (lost bool) {
-	for _, c := range started(claims) {
+func lose(claims Claims, lasts func(*Claim) bool) (lost bool) {
+	for _, c := range claims.Started() {
 		if !lasts(c) {
 			c.Outcome, lost = Outcome{}, true
 			c.Charge.Held = StateWaiting

@@ -74,6 +74,7 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 	l.calls.Same = func(a, b asked) bool { return reflect.DeepEqual(a.limit, b.limit) }
 	l.resolved.resolve, l.resolved.last.Most = config.Resolve, resolvedMost
 	l.resolved.calls.Call, l.resolved.calls.Timeout = l.resolved.call, l.timeout
+	l.seen.taken.Most = seenMost
 	l.set.Store(set)
 	return l, nil
 }
@@ -167,7 +168,7 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 	}
 	n, shards, shard, runs := len(charges), limit.shards(), charges[0].Shard, 1
 	if shards > 1 && shard == 0 {
-		shard, runs = l.seen.pick(charges[0].Bucket(), shards, 0), min(n, shards)
+		shard, runs = l.seen.pick(limit.Name, charges[0].Key, shards, 0), min(n, shards)
 	}
 	outcomes := make([]Outcome, n)
 	err = sideBySide(runs, func(i int) error {
@@ -306,11 +307,11 @@ func (l *Limiter) askOne(ctx context.Context, limit bucket.Limit, c Charge, r bu
 func (l *Limiter) ask(
 	ctx context.Context, limit bucket.Limit, key string, requests ...bucket.Request,
 ) ([]bucket.Answer, error) {
-	together := make([]asked, len(requests))
+	at, together := bucketKey{limit: limit.Name, key: key}, make([]asked, len(requests))
 	for i, r := range requests {
 		together[i] = asked{limit: limit, request: r}
 	}
-	answers, err := l.calls.Do(ctx, bucketKey{limit: limit.Name, key: key}, together...)
+	answers, err := l.calls.Do(ctx, at, together...)
 	if err != nil && !errors.Is(err, ErrUnavailable) { // ctx ended while the call was under way, or the store panicked
 		err = &bucket.UnavailableError{Bucket: bucket.Name(limit.Name, key), Applied: bucket.AppliedMaybe, Err: err}
 	}
@@ -320,7 +321,7 @@ func (l *Limiter) ask(
 		if err == nil {
 			wait = answers[last].Wait()
 		}
-		l.seen.note(limit.Name, key, shard, lasts(limit, requests[last].Tokens), wait)
+		l.seen.note(at, lasts(limit, requests[last].Tokens), wait)
 	}
 	return answers, err
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/headway-go/headway/internal/bucket"
 )
 
 // MaxShards is the most shards that a limit may have.
@@ -145,7 +143,7 @@ func (l *Limiter) choose(limit Limit, c Charge) Charge {
 	case n == 1:
 		c.Shard = 0
 	case c.Shard < 1 || c.Shard > n:
-		c.Shard = l.seen.pick(bucket.Name(c.Limit, c.Key), n, lasts(limit.shard(1).Rules(), limit.Rules().Vector(c.Tokens)))
+		c.Shard = l.seen.pick(c.Limit, c.Key, n, lasts(limit.shard(1).Rules(), limit.Rules().Vector(c.Tokens)))
 	}
 	return c
 }

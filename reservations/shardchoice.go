@@ -2,7 +2,6 @@ package reservations
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/bounded"
@@ -12,12 +11,14 @@ import (
 const (
 	// seenKept is the longest time for which a request that is not answered yet counts.
 	seenKept = time.Minute
+	// seenMost is how many shards a Limiter remembers.
+	seenMost = 1 << 16
 )
 
 // shardAnswers remembers until when the shards of buckets are taken: by the last answer of each to a new task of this
 // process, and by the requests sent since. Safe for concurrent use.
 type shardAnswers struct {
-	taken bounded.Map[string, map[int]shardLoad]
+	taken bounded.Map[bucketKey, shardLoad]
 }
 
 // shardLoad is until when a shard is taken by the last answer, and for how much longer by requests that are not
@@ -33,38 +34,25 @@ func (s shardLoad) wait(now time.Time) time.Duration { return max(0, s.until.Sub
 
 // pick draws two shards of n and returns the one that has room earlier. Until the answer is there that one counts as
 // taken for so much longer: otherwise all requests before the answer would go there.
-func (s *shardAnswers) pick(bucket string, n int, longer time.Duration) int {
+func (s *shardAnswers) pick(limit, key string, n int, longer time.Duration) int {
 	a := rand.IntN(n)     //nolint:gosec // a choice needs no secrecy
 	b := rand.IntN(n - 1) //nolint:gosec // as above
 	if b >= a {
 		b++
 	}
+	of := func(shard int) bucketKey { return bucketKey{limit: shardName(limit, shard), key: key} }
 	a, b = a+1, b+1
-	now := time.Now()
-	s.change(bucket, func(taken map[int]shardLoad) {
-		if taken[b].wait(now) < taken[a].wait(now) {
-			a = b
-		}
-		taken[a] = shardLoad{until: taken[a].until, sent: taken[a].sent + longer, open: taken[a].open + 1}
-	})
+	if now := time.Now(); s.taken.Get(of(b)).wait(now) < s.taken.Get(of(a)).wait(now) {
+		a = b
+	}
+	s.taken.Change(of(a), func(load *shardLoad) { load.sent, load.open = load.sent+longer, load.open+1 })
 	return a
-}
-
-func (s *shardAnswers) change(bucket string, by func(taken map[int]shardLoad)) {
-	s.taken.Change(bucket, func(taken *map[int]shardLoad) {
-		if *taken == nil {
-			*taken = map[int]shardLoad{}
-		}
-		by(*taken)
-	})
 }
 
 // note remembers an answer of a shard: how long a new task waits there. Sent is what pick was given; a negative wait is
 // no answer.
-func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.Duration) {
-	name, _, _ := strings.Cut(shardLimit, "#")
-	s.change(bucket.Name(name, key), func(taken map[int]shardLoad) {
-		load := taken[shard]
+func (s *shardAnswers) note(shard bucketKey, sent, wait time.Duration) {
+	s.taken.Change(shard, func(load *shardLoad) {
 		load.sent, load.open = max(0, load.sent-sent), max(0, load.open-1)
 		if load.open == 0 { // a rest is from a limit that changed meanwhile
 			load.sent = 0
@@ -72,7 +60,6 @@ func (s *shardAnswers) note(shardLimit, key string, shard int, sent, wait time.D
 		if wait >= 0 {
 			load.until = time.Now().Add(wait)
 		}
-		taken[shard] = load
 	})
 }
 

@@ -13,7 +13,7 @@ func TestPickSpreadsWithoutAnswers(t *testing.T) {
 	var s shardAnswers
 	got := map[int]int{}
 	for range 400 {
-		got[s.pick("hot", 4, time.Second)]++
+		got[s.pick("hot", "", 4, time.Second)]++
 	}
 	for shard := 1; shard <= 4; shard++ {
 		if n := got[shard]; n < 95 || n > 105 {
@@ -26,15 +26,16 @@ func TestPickSpreadsWithoutAnswers(t *testing.T) {
 func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	t.Parallel()
 	var s shardAnswers
+	of := func(shard int) bucketKey { return bucketKey{limit: shardName("hot", shard)} }
 	now := time.Now()
-	shard := s.pick("hot", 2, time.Hour)
-	s.pick("hot", 2, time.Minute) // the other one
-	s.note("hot#1", "", shard, time.Second, -1)
-	if got := s.taken.Get("hot")[shard].wait(now); got != 0 {
+	shard := s.pick("hot", "", 2, time.Hour)
+	s.pick("hot", "", 2, time.Minute) // the other one
+	s.note(of(shard), time.Second, -1)
+	if got := s.taken.Get(of(shard)).wait(now); got != 0 {
 		t.Errorf("waits %v after an error", got)
 	}
-	s.note("hot#1", "", 3-shard, time.Minute, 10*time.Minute)
-	if got := s.taken.Get("hot")[3-shard].wait(now); got < 10*time.Minute || got > 11*time.Minute {
+	s.note(of(3-shard), time.Minute, 10*time.Minute)
+	if got := s.taken.Get(of(3 - shard)).wait(now); got < 10*time.Minute || got > 11*time.Minute {
 		t.Errorf("waits %v after an answer of 10 minutes", got)
 	}
 }

@@ -121,7 +121,7 @@ func (g *Grant) again() {
 func (g *Grant) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
 	defer cancel()
-	_ = g.correct(started(g.claims), func(c *Claim) (Outcome, error) {
+	_ = g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
 		o, err := g.limiter.Cancel(ctx, c.Charge, c.settlementID(g.id))
 		c.Outcome = o
 		return o, err
@@ -136,7 +136,7 @@ func (l *Limiter) leave(ctx context.Context, place Place) {
 }
 
 // correct changes what claims charge, side by side, and passes on the answers.
-func (g *Grant) correct(claims []*Claim, one func(*Claim) (Outcome, error)) error {
+func (g *Grant) correct(claims Claims, one func(*Claim) (Outcome, error)) error {
 	return sideBySide(len(claims), func(i int) error {
 		o, err := one(claims[i])
 		g.limiter.changed(claims[i].Charge.Bucket(), o)

@@ -13,7 +13,7 @@ type Waitlist interface {
 	// Enter is called for a new caller. It sets Behind of the claims, which are the caller's from then on, and the Shard
 	// and Held of their charges, and never fails: where the waitlist can't be read, the caller is new and has others
 	// before it nowhere.
-	Enter(ctx context.Context, claims []*Claim) Place
+	Enter(ctx context.Context, claims Claims) Place
 	// Changed passes on the answer of a bucket to a settlement, a cancellation or a block. It never blocks.
 	Changed(bucket string, o Outcome)
 }
@@ -35,7 +35,7 @@ type Place interface {
 func (l *Limiter) WaitIn(w Waitlist) { l.waitlist.Store(&w) }
 
 // enter is the place of a new caller.
-func (l *Limiter) enter(ctx context.Context, claims []*Claim) Place {
+func (l *Limiter) enter(ctx context.Context, claims Claims) Place {
 	if w := l.waitlist.Load(); w != nil {
 		return (*w).Enter(ctx, claims)
 	}
@@ -64,7 +64,7 @@ const (
 // alone is a caller that waits by itself, until RetryAt.
 type alone struct {
 	limiter *Limiter
-	claims  []*Claim
+	claims  Claims
 	refused int // how often in a row a bucket did not let it start
 }
 

@@ -15,7 +15,7 @@ import (
 // waitlists as soon as it would be promoted or is in sight of its turn. Until then the tokens of its turn are not
 // used. If Redis does not answer, a new caller waits by RetryAt without a place, and a caller that has a place waits
 // for Redis.
-func (s *Scheduler) Enter(ctx context.Context, claims []*reservations.Claim) reservations.Place {
+func (s *Scheduler) Enter(ctx context.Context, claims reservations.Claims) reservations.Place {
 	return s.engine.Enter(ctx, claims)
 }
 

@@ -26,8 +26,8 @@ type delivery struct {
 	allowed  int // asynq's MaxRetry: it archives the task on any error once retried has reached it
 	maxRetry int // ours; asynq's for a foreign task
 
-	claims claims      // none: the task is not limited
-	turn   engine.Turn // what the task holds in the waitlists
+	claims reservations.Claims // none: the task is not limited
+	turn   engine.Turn         // what the task holds in the waitlists
 	usage  usage
 
 	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
@@ -68,7 +68,7 @@ func (d *delivery) charge() reservations.Charge {
 	if len(d.claims) == 0 {
 		return reservations.Charge{}
 	}
-	return d.claims.provider().Charge
+	return d.claims[len(d.claims)-1].Charge
 }
 
 // startID names this start of the task in the bucket of c.
@@ -77,7 +77,7 @@ func (d *delivery) startID(c reservations.Claim) string {
 }
 
 // namesOf are the limits and the buckets of claims, as logs show them.
-func namesOf(cs claims) (limits, buckets string) {
+func namesOf(cs reservations.Claims) (limits, buckets string) {
 	var l, b []string
 	for _, c := range cs {
 		l, b = append(l, c.Charge.Limit), append(b, c.Charge.Bucket())

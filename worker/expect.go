@@ -25,7 +25,7 @@ func (j *Job[T]) Expect(tokens reservations.Tokens) {
 
 // expect lowers the charges of a task that runs, and returns what they are then; nil where nothing changes.
 func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tokens) []reservations.Charge {
-	var changed claims
+	var changed reservations.Claims
 	lowered := slices.Clone(d.claims)
 	shares := map[string]reservations.Tokens{}
 	for i, c := range d.claims {
@@ -45,7 +45,7 @@ func (g *guard) expect(ctx context.Context, d *delivery, tokens reservations.Tok
 		c.Charge.Lease = 0 // goes on
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c)+"/expected")
 	})
-	return lowered.charges()
+	return lowered.Charges()
 }
 
 // lowered are the meters of a charge that are to be lowered, and to what.
@@ -67,7 +67,7 @@ func (g *guard) lowered(
 }
 
 // expect sets the charges from now on. It returns false if they were set before, or the handler has ended.
-func (u *usage) expect(lowered claims) bool {
+func (u *usage) expect(lowered reservations.Claims) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.lowered != nil || u.settled {
@@ -78,7 +78,7 @@ func (u *usage) expect(lowered claims) bool {
 }
 
 // charged are the claims as they are charged when the handler has ended; nothing is lowered from then on.
-func (d *delivery) charged() claims {
+func (d *delivery) charged() reservations.Claims {
 	d.usage.mu.Lock()
 	defer d.usage.mu.Unlock()
 	d.usage.settled = true

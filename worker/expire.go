@@ -27,7 +27,7 @@ func (g *guard) onTime(ctx, early context.Context, d *delivery) (starts bool, er
 // expire ends a task that had to start before now. What is reserved for it is released.
 func (g *guard) expire(ctx context.Context, d *delivery, expired error) error {
 	if len(d.claims) > 0 {
-		turn, err := g.engine.Arrive(ctx, d.handle(), d.claims.charges())
+		turn, err := g.engine.Arrive(ctx, d.handle(), d.claims.Charges())
 		if err != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "expired task may hold reservations", slog.Any("error", err))
 		}

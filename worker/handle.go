@@ -76,7 +76,7 @@ func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[
 			return func(ctx context.Context) error {
 				return handler(ctx, &Job[T]{
 					Args: args, ID: d.id, Queue: d.queue, Attempt: d.retried + 1, MaxRetry: d.maxRetry,
-					Charges: d.claims.charges(), Task: d.task, usage: &d.usage, expect: d.expect,
+					Charges: d.claims.Charges(), Task: d.task, usage: &d.usage, expect: d.expect,
 				})
 			}, nil
 		},

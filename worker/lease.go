@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -12,6 +13,11 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
+
+// leased are the claims that have slots of calls in flight.
+func leased(cs reservations.Claims) reservations.Claims {
+	return slices.DeleteFunc(slices.Clone(cs), func(c *reservations.Claim) bool { return c.Charge.Lease == 0 })
+}
 
 // canAgain says whether a task whose handler returned err may run again.
 func canAgain(err error) bool {
@@ -24,8 +30,8 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 	g.logTask(ctx, d, slog.LevelWarn, "task lost its lease of a call in flight, will be delivered again",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
 	g.finish(d, d.finish(KindAborted, d.used(e.err), e.lost, elapsed))
-	leased := d.claims.leased()
-	c := leased[len(leased)-1].Charge
+	lost := leased(d.claims)
+	c := lost[len(lost)-1].Charge
 	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
 		return g.engine.WaitFirst(ctx, t, engine.Turn{Charges: d.turn.Charges}, c)
 	})

@@ -175,7 +175,7 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 // after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
 // task holds tokens that another waits for.
 func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err error) {
-	turn, err := g.engine.Arrive(early, d.handle(), d.claims.charges())
+	turn, err := g.engine.Arrive(early, d.handle(), d.claims.Charges())
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelDebug, "waitlists can't be read, the task asks as a new one", slog.Any("error", err))
 	}
@@ -307,7 +307,7 @@ func (g *guard) deferTask(
 // cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
 // before all others.
 func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
-	started := d.claims.started()
+	started := d.claims.Started()
 	g.giveBack(ctx, d)
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back

@@ -70,7 +70,7 @@ func (u *usage) seen() []sighting {
 // blocked knows better.
 func (g *guard) observe(ctx context.Context, d *delivery, e ending) {
 	all := d.usage.seen()
-	charges := d.claims.charges()
+	charges := d.claims.Charges()
 	if len(all) == 0 || len(charges) == 0 || e.refusal != nil {
 		return
 	}

@@ -44,7 +44,7 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 		d.expect = func(tokens reservations.Tokens) []reservations.Charge { return g.expect(ctx, d, tokens) }
 	}
 	// The dispatcher gets the answers, so that it promotes no task for slots that are renewed.
-	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.charges()...)
+	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.Charges()...)
 	err := g.contained(withUsage(kept, &d.usage), d, handle)
 	lost := context.Cause(kept)
 	stop()
@@ -59,9 +59,9 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 
 // announce reports that the handler is about to run.
 func (g *guard) announce(ctx context.Context, d *delivery) {
-	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.charges()}
+	s := Event{Kind: KindStarted, Task: d.ref(), Charges: d.claims.Charges()}
 	if len(d.claims) > 0 {
-		s.Outcome, s.Lateness = d.claims.provider().Outcome, time.Since(d.claims.ready())
+		s.Outcome, s.Lateness = d.claims[len(d.claims)-1].Outcome, time.Since(d.claims.Ready())
 		s.Waited = d.turn.State == waitlist.StatePromoted
 		d.hold, d.late = s.Outcome.Hold, s.Lateness
 		if since := d.turn.Since(); !since.IsZero() {
@@ -89,7 +89,7 @@ func (g *guard) contained(ctx context.Context, d *delivery, handle prepared) (er
 // used returns the use that the handler reported, or none if it made no call.
 func (d *delivery) used(err error) reservations.Tokens {
 	if notCalled(err) {
-		return reservations.Unused(d.claims.charges()...)
+		return reservations.Unused(d.claims.Charges()...)
 	}
 	return d.usage.tokens()
 }
@@ -102,7 +102,7 @@ func notCalled(err error) bool {
 // finish describes the end of a task.
 func (d *delivery) finish(k Kind, used reservations.Tokens, err error, elapsed time.Duration) Event {
 	return Event{
-		Task: d.ref(), Charges: d.claims.charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
+		Task: d.ref(), Charges: d.claims.Charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
 		Err: err, Payload: d.task.Payload(),
 	}
 }

@@ -13,12 +13,12 @@ import (
 func (g *guard) settle(ctx context.Context, d *delivery, err error) {
 	used, charged := d.used(err), d.charged()
 	if used == nil {
-		charged = charged.leased()
+		charged = leased(charged)
 	}
 	if len(charged) == 0 {
 		return
 	}
-	shares := g.limiter.Shares(ctx, charged.charges(), used)
+	shares := g.limiter.Shares(ctx, charged.Charges(), used)
 	g.correct(ctx, d, charged, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
 		if notCalled(err) {
 			c.Charge.Held = "" // the task gives up
@@ -30,7 +30,7 @@ func (g *guard) settle(ctx context.Context, d *delivery, err error) {
 
 // giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.
 func (g *guard) giveBack(ctx context.Context, d *delivery) {
-	started := d.claims.started()
+	started := d.claims.Started()
 	none := map[string]reservations.Tokens{}
 	for _, c := range started {
 		none[c.Charge.Bucket()] = reservations.Unused(c.Charge)
@@ -43,7 +43,7 @@ func (g *guard) giveBack(ctx context.Context, d *delivery) {
 // correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it,
 // Stop does.
 func (g *guard) correct(
-	ctx context.Context, d *delivery, cs claims, used map[string]reservations.Tokens,
+	ctx context.Context, d *delivery, cs reservations.Claims, used map[string]reservations.Tokens,
 	one func(context.Context, reservations.Claim) (reservations.Outcome, error),
 ) {
 	if len(cs) == 0 {

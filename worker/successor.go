@@ -116,7 +116,7 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 	if len(d.claims) == 0 {
 		return headers, nil
 	}
-	charges := d.claims.charges()
+	charges := d.claims.Charges()
 	for i := range charges {
 		charges[i].Shard, charges[i].Held = 0, "" // the waitlist decides
 	}

@@ -20,45 +20,47 @@ const (
 
 // Bucket is the state of one limit for one key. The zero Bucket has never been used and is full. A Bucket is a value:
 // Step returns a changed copy. Its JSON form is what the dispatcher plans with; settlements and holds are left out
-// there.
+// there. Its BSON form is what stores keep.
 type Bucket struct { //nolint:recvcheck // Step changes its own copy through pointers
 	// At is the moment for which the balances are true, on the store's clock.
-	At time.Time `json:"at"`
+	At time.Time `json:"at" bson:"at"`
 	// Generation distinguishes a bucket from an earlier one of the same name that was forgotten: the milliseconds since
 	// 1970 of the first use.
-	Generation int64 `json:"gen"`
+	Generation int64 `json:"gen" bson:"gen"`
 	// Version counts the changes of a generation.
-	Version int64 `json:"v"`
+	Version int64 `json:"v" bson:"v"`
 	// Blocked is when the block in force ends; nothing starts before. A moment that is not after At blocks nothing.
-	Blocked time.Time `json:"blocked,omitzero"`
+	Blocked time.Time `json:"blocked,omitzero" bson:"blocked"`
 	// Meters are the meters of the last request's limit, in its order. Behind them are meters that this limit lacks,
 	// until they are full.
-	Meters []Balance `json:"meters"`
+	Meters []Balance `json:"meters" bson:"meters"`
 	// Settled are the IDs of the last settlements, the oldest first. Forgot is when one was last dropped from there.
-	Settled []int64   `json:"-"`
-	Forgot  time.Time `json:"-"`
+	Settled []int64   `json:"-" bson:"ids"`
+	Forgot  time.Time `json:"-" bson:"forgot"`
 	// Since, if not zero, says that the store may have lost what happened to the bucket before: a balance is at most what
 	// has come back since. A store sets it in a bucket that it reads, and does not store it. The next Step clears it.
-	Since time.Time `json:"-"`
+	Since time.Time `json:"-" bson:"-"`
 }
 
 // Balance is the state of one meter, in tokens. Both balances fill alike, up to the capacity.
 type Balance struct {
-	Name string `json:"name"`
+	Name string `json:"name" bson:"n"`
 	// Started is less what started. It alone decides whether a task may start, so at most capacity + rate*T tokens
 	// start in any window of length T.
-	Started float64 `json:"started"`
+	Started float64 `json:"started" bson:"s"`
 	// Reserved is less what started or is promised to waiting tasks. It is never above Started and says when a new task
 	// may start.
-	Reserved float64 `json:"reserved"`
-	Filling  Filling `json:"filling"`
+	Reserved float64 `json:"reserved" bson:"r"`
+	Filling  Filling `json:"filling" bson:",inline"`
 	// Slowed is when a refusal, or a provider's balance, last lowered the rate of an adaptive meter.
-	Slowed time.Time `json:"slowed,omitzero"`
-	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first.
-	Held []Held `json:"-"`
+	Slowed time.Time `json:"slowed,omitzero" bson:"slow,omitempty"`
+	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first. A
+	// provider counts a call when it comes. Until then the provider's balance is above Started by these tokens, and what
+	// comes back above its capacity is lost. A refund must not bring that back here.
+	Held []Taken `json:"-" bson:"held,omitempty"`
 	// Leased are the leases of calls in flight, the first to end first. Both balances are what they leave. A token bucket
 	// and a window have none.
-	Leased Leases `json:"leased,omitempty"`
+	Leased Leases `json:"leased,omitempty" bson:"leased,omitempty"`
 }
 
 // Newer says whether b is a later state of the bucket than other.
@@ -142,7 +144,8 @@ func (b Bucket) back(d time.Duration) Bucket {
 		if !s.Slowed.IsZero() {
 			s.Slowed = s.Slowed.Add(-d)
 		}
-		b.Meters[k] = s.moveHolds(-d).moveLeases(-d)
+		s.Held, s.Leased = moved(s.Held, -d), moved(s.Leased, -d)
+		b.Meters[k] = s
 	}
 	return b
 }
@@ -170,7 +173,8 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
 	s.Filling, s.Leased = adapted, nil // only a document that was changed by hand has leases here
-	return s.endHolds(to)
+	s.Held = notEnded(s.Held, to)
+	return s
 }
 
 // comes is how many tokens come back from At until a moment. A token bucket does not fill during a block; windows end

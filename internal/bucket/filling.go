@@ -8,22 +8,22 @@ import (
 // Filling is how a meter fills. A bucket keeps it for each meter, so that a changed limit is noticed.
 type Filling struct {
 	// Rate is what comes back every second, or at the end of each window. That of an adaptive meter is the present one.
-	Rate float64 `json:"rate"`
-	// Least and Most bound the rate of an adaptive meter; zero for other meters.
-	Least float64 `json:"least,omitempty"`
-	Most  float64 `json:"most,omitempty"`
-	// Ramp is that of an adaptive meter.
-	Ramp time.Duration `json:"ramp,omitempty"`
+	Rate float64 `json:"rate" bson:"rate"`
 	// Capacity is the most that a balance holds.
-	Capacity float64 `json:"cap"`
+	Capacity float64 `json:"cap" bson:"cap"`
 	// Headroom is the part of the capacity that only urgent tasks use.
-	Headroom float64 `json:"headroom,omitempty"`
+	Headroom float64 `json:"headroom,omitempty" bson:"head,omitempty"`
+	// Least and Most bound the rate of an adaptive meter; zero for other meters.
+	Least float64 `json:"least,omitempty" bson:"least,omitempty"`
+	Most  float64 `json:"most,omitempty" bson:"most,omitempty"`
+	// Ramp is that of an adaptive meter.
+	Ramp time.Duration `json:"ramp,omitempty" bson:"ramp,omitempty"`
 	// Period is that of a window; zero for a token bucket.
-	Period time.Duration `json:"period,omitempty"`
+	Period time.Duration `json:"period,omitempty" bson:"period,omitempty"`
 	// Offset is where in the Period windows start, counted from the Unix epoch.
-	Offset time.Duration `json:"offset,omitempty"`
+	Offset time.Duration `json:"offset,omitempty" bson:"offset,omitempty"`
 	// InFlight says that nothing refills the meter but the end of a call.
-	InFlight bool `json:"in_flight,omitempty"`
+	InFlight bool `json:"in_flight,omitempty" bson:"fly,omitempty"`
 }
 
 // nearlyNone is how many tokens count as none: rounding must not cost a wait.

@@ -17,49 +17,20 @@ const (
 	leaseStep = time.Second
 )
 
-// Leased are the slots of one call.
-type Leased struct {
-	// ID is that of the lease. It is left out of the JSON form.
-	ID int64
-	// Until is when the lease ends on the store's clock, rounded up to a second.
-	Until time.Time
-	// Tokens are the slots.
-	Tokens float64
-}
-
-// leasedJSON is the JSON form of all leases that end at the same time.
-type leasedJSON struct {
-	Until  time.Time `json:"until"`
-	Tokens float64   `json:"n"`
-}
-
-// Leases are the leases of a meter, by their ends. Their JSON form has no IDs, and one entry for each end.
-type Leases []Leased
+// Leases are the leases of a meter, by their ends. Their JSON form has one entry for each end.
+type Leases []Taken
 
 // MarshalJSON implements json.Marshaler.
 func (ls Leases) MarshalJSON() ([]byte, error) {
-	ends := []leasedJSON{}
+	ends := []Taken{}
 	for _, l := range ls {
 		if n := len(ends); n > 0 && ends[n-1].Until.Equal(l.Until) {
 			ends[n-1].Tokens += l.Tokens
 		} else {
-			ends = append(ends, leasedJSON{Until: l.Until, Tokens: l.Tokens})
+			ends = append(ends, l)
 		}
 	}
 	return json.Marshal(ends)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (ls *Leases) UnmarshalJSON(text []byte) error {
-	var ends []leasedJSON
-	if err := json.Unmarshal(text, &ends); err != nil {
-		return err
-	}
-	*ls = nil
-	for _, e := range ends {
-		*ls = append(*ls, Leased{Until: e.Until, Tokens: e.Tokens})
-	}
-	return nil
 }
 
 // counted is a meter of calls in flight whose balances are what no lease has. Below zero, more run than a lowered
@@ -89,23 +60,16 @@ func (b *Bucket) countLeases() {
 
 // filledInFlight is filled for a meter of calls in flight: leases that have ended are forgotten.
 func (s Balance) filledInFlight(f Filling, to time.Time) Balance {
-	s.Filling, s.Held = f, nil
-	n := 0
-	for n < len(s.Leased) && !s.Leased[n].Until.After(to) {
-		n++
-	}
-	if s.Leased = s.Leased[n:]; len(s.Leased) == 0 {
-		s.Leased = nil
-	}
+	s.Filling, s.Held, s.Leased = f, nil, notEnded(s.Leased, to)
 	return s.counted()
 }
 
 // lease returns s with one more lease.
-func (s Balance) lease(l Leased) Balance {
+func (s Balance) lease(l Taken) Balance {
 	if l.Tokens <= 0 {
 		return s
 	}
-	after := slices.IndexFunc(s.Leased, func(o Leased) bool { return o.Until.After(l.Until) })
+	after := slices.IndexFunc(s.Leased, func(o Taken) bool { return o.Until.After(l.Until) })
 	if after < 0 {
 		after = len(s.Leased)
 	}
@@ -114,10 +78,10 @@ func (s Balance) lease(l Leased) Balance {
 }
 
 // unlease returns s without a lease, and the lease.
-func (s Balance) unlease(id int64) (Balance, Leased, bool) {
-	i := slices.IndexFunc(s.Leased, func(l Leased) bool { return l.ID == id })
+func (s Balance) unlease(id int64) (Balance, Taken, bool) {
+	i := slices.IndexFunc(s.Leased, func(l Taken) bool { return l.ID == id })
 	if i < 0 || id == 0 {
-		return s, Leased{}, false
+		return s, Taken{}, false
 	}
 	l := s.Leased[i]
 	if s.Leased = slices.Concat(s.Leased[:i], s.Leased[i+1:]); len(s.Leased) == 0 {
@@ -168,16 +132,7 @@ func (b *Bucket) untilEnded(s Balance, x float64) time.Duration {
 
 // sameLeases says whether the leases of two balances are the same.
 func (s Balance) sameLeases(other Balance) bool {
-	return slices.EqualFunc(s.Leased, other.Leased, func(a, b Leased) bool {
+	return slices.EqualFunc(s.Leased, other.Leased, func(a, b Taken) bool {
 		return a.ID == b.ID && a.Tokens == b.Tokens && a.Until.Equal(b.Until)
 	})
-}
-
-// moveLeases returns s with the ends of all leases moved by d.
-func (s Balance) moveLeases(d time.Duration) Balance {
-	s.Leased = slices.Clone(s.Leased)
-	for i := range s.Leased {
-		s.Leased[i].Until = s.Leased[i].Until.Add(d)
-	}
-	return s
 }

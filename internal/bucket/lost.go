@@ -17,7 +17,7 @@ func (b Bucket) lost() Bucket {
 	for k, s := range b.Meters {
 		switch {
 		case s.Filling.InFlight && ended.After(b.At):
-			s = s.lease(Leased{ID: lostLease, Until: ended, Tokens: s.Filling.Capacity})
+			s = s.lease(Taken{ID: lostLease, Until: ended, Tokens: s.Filling.Capacity})
 		case !s.Filling.InFlight:
 			s.Started = min(s.Started, s.Filling.passed(held, b.At)-s.Filling.passed(b.At, held))
 			s.Reserved = min(s.Reserved, s.Started)

@@ -42,7 +42,7 @@ func (b Bucket) Plan(now time.Time, asks []Ask, until time.Time) []time.Time {
 // planned is the balance after a start at a moment, of which no more is known.
 func (s Balance) planned(n float64, at time.Time) Balance {
 	if s.Filling.InFlight {
-		return s.lease(Leased{Until: at.Add(MaxWait), Tokens: n})
+		return s.lease(Taken{Until: at.Add(MaxWait), Tokens: n})
 	}
 	s.Started -= n
 	return s

@@ -198,7 +198,7 @@ func (b *Bucket) take(r Request, w time.Duration) {
 	for k, n := range r.Tokens {
 		s := &b.Meters[k]
 		if s.Filling.InFlight {
-			*s = s.lease(Leased{ID: r.Lease, Until: b.leaseEnd(r.For), Tokens: n})
+			*s = s.lease(Taken{ID: r.Lease, Until: b.leaseEnd(r.For), Tokens: n})
 			continue
 		}
 		if !r.Reserved {

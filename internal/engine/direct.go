@@ -22,7 +22,7 @@ const (
 )
 
 // Enter gives a direct caller a place among the tasks of its buckets, by the same order; see Scheduler.Enter.
-func (s *Engine) Enter(ctx context.Context, claims []*reservations.Claim) reservations.Place {
+func (s *Engine) Enter(ctx context.Context, claims reservations.Claims) reservations.Place {
 	p := &place{s: s, number: s.callers.number(), claims: claims}
 	p.task = waitlist.Caller(s.callers.process, p.number)
 	if err := p.arrive(ctx); err != nil {
@@ -36,13 +36,13 @@ type place struct {
 	s      *Engine
 	number string
 	task   waitlist.Task
-	claims []*reservations.Claim
+	claims reservations.Claims
 	turn   Turn
 	waits  bool // it has had a place in a waitlist
 }
 
 func (p *place) arrive(ctx context.Context) (err error) {
-	p.turn, err = p.s.Arrive(ctx, p.task, Charges(p.claims))
+	p.turn, err = p.s.Arrive(ctx, p.task, p.claims.Charges())
 	p.s.Claim(ctx, p.turn, p.claims)
 	return err
 }
@@ -129,7 +129,7 @@ func (p *place) Leave(ctx context.Context) {
 	if !p.waits {
 		return
 	}
-	if err := p.s.leave(ctx, p.task, Charges(p.claims)); err != nil {
+	if err := p.s.leave(ctx, p.task, p.claims.Charges()); err != nil {
 		p.s.config.Logger.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
 	}
 }

@@ -80,7 +80,7 @@ func (t *Turn) others(bucket string) bool {
 
 // Claim sets what the task holds in the buckets of its claims, and where it has to wait behind other tasks: an urgent
 // one in a limit with headroom nowhere.
-func (s *Engine) Claim(ctx context.Context, turn Turn, claims []*reservations.Claim) {
+func (s *Engine) Claim(ctx context.Context, turn Turn, claims reservations.Claims) {
 	for i, c := range claims {
 		c.Charge = turn.Charges[i]
 		c.Charge.Held, c.Behind = turn.Holds(c.Charge), turn.Behind(c.Charge)
@@ -89,15 +89,6 @@ func (s *Engine) Claim(ctx context.Context, turn Turn, claims []*reservations.Cl
 			c.Behind = err != nil || !limit.Rules().HasHeadroom()
 		}
 	}
-}
-
-// Charges are the charges of the claims, with the shards that answered, and leases.
-func Charges(claims []*reservations.Claim) []reservations.Charge {
-	all := make([]reservations.Charge, len(claims))
-	for i, c := range claims {
-		all[i] = c.Charge
-	}
-	return all
 }
 
 // Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket

@@ -143,7 +143,7 @@ func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Ent
 
 // Begun says that a task started which had waited: it leaves the waitlists. The claims have what its buckets answered
 // to the starts.
-func (s *Engine) Begun(t waitlist.Task, turn Turn, claims []*reservations.Claim) {
+func (s *Engine) Begun(t waitlist.Task, turn Turn, claims reservations.Claims) {
 	for _, c := range claims {
 		if bucket := c.Charge.Bucket(); turn.State != waitlist.StateNew || turn.others(bucket) {
 			s.report.answer(bucket, c.Outcome.Bucket, false)

@@ -26,6 +26,19 @@ func TooLarge(err error) bool {
 		se.HasErrorCode(afterReplace) || se.HasErrorMessage(ofDocumentDB))
 }
 
+// writesMost bounds the writes of one document by Patiently.
+const writesMost = 5
+
+// Patiently repeats a write while it meets other writers, at most 5 times in all. It returns the last error.
+func Patiently(write func() error) (err error) {
+	for range writesMost {
+		if err = write(); !Conflict(err) {
+			break
+		}
+	}
+	return err
+}
+
 // Conflict returns whether a write changed nothing because another writer was faster: the document exists, or it
 // changed meanwhile.
 func Conflict(err error) bool {

@@ -20,11 +20,9 @@ const (
 	keepFull = time.Minute
 )
 
-// document is what an answer holds of a stored bucket. An update leaves other fields as they are, so that a later
+// document is what an answer holds beside the bucket. An update leaves other fields as they are, so that a later
 // version may add some.
 type document struct {
-	stored.Bucket `bson:",inline"`
-
 	Tag     int64            `bson:"tag"`     // random, another one after each swap: a swap looks for it
 	Clock   time.Time        `bson:"clock"`   // the server's clock, in answers
 	Inbox   []entry          `bson:"inbox"`   // see inbox.go
@@ -34,7 +32,12 @@ type document struct {
 
 // encode returns the fields that a swap writes.
 func encode(b bucket.Bucket, tag int64) bson.D {
-	return append(stored.Encode(b), to(fieldTag, tag), to(fieldExpires, b.KeepUntil().Add(keepFull)))
+	fields := bson.D{to(fieldTag, tag), to(fieldExpires, b.KeepUntil().Add(keepFull))}
+	elements, _ := stored.Encode(b).Elements()
+	for _, e := range elements {
+		fields = append(fields, to(e.Key(), e.Value()))
+	}
+	return fields
 }
 
 // decode reads a whole document. The error matches stored.ErrMalformed.
@@ -46,7 +49,7 @@ func decode(raw bson.Raw) (bucket.Bucket, document, error) {
 	if d.Tag == 0 {
 		return bucket.Bucket{}, d, fmt.Errorf("%w: the tag is missing", stored.ErrMalformed)
 	}
-	b, err := d.Decode()
+	b, err := stored.Decode(raw)
 	return b, d, err
 }
 

@@ -8,13 +8,13 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
-// This file is the only one that knows what the driver's and the servers' errors mean.
+// This file and package mongoerr are the only ones that know what the driver's and the servers' errors mean.
 
 // isOfOneDocument says whether a call failed, and changed nothing, because of its document or key: other buckets can be
 // asked.
@@ -22,15 +22,12 @@ func isOfOneDocument(err error) bool {
 	var we mongo.WriteException
 	var ce mongo.CommandError
 	switch {
-	case errors.Is(err, driver.ErrDocumentTooLarge):
+	case mongoerr.TooLarge(err):
 		return true
 	case errors.As(err, &we):
 		return len(we.WriteErrors) > 0
 	case errors.As(err, &ce):
-		return slices.Contains([]int32{
-			2, 14, 28, // BadValue, TypeMismatch, PathNotViable
-			10334, 17280, 17419, 17420, // BSONObjectTooLarge, KeyTooLong, larger than a document after the update
-		}, ce.Code)
+		return slices.Contains([]int32{2, 14, 28, 17280}, ce.Code) // BadValue, TypeMismatch, PathNotViable, KeyTooLong
 	}
 	return false
 }

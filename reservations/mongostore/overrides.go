@@ -14,9 +14,6 @@ import (
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
-// setAttempts is how often an override is written where others write the same one.
-const setAttempts = 5
-
 // ErrMalformedOverride is matched when the collection holds a document that is no override.
 var ErrMalformedOverride = errors.New("mongostore: malformed override")
 
@@ -28,12 +25,10 @@ func (s *Store) SetOverride(ctx context.Context, set reservations.Override) erro
 	if err != nil {
 		return err
 	}
-	for range setAttempts {
+	err = mongoerr.Patiently(func() (err error) {
 		_, err = s.overrides.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
-		if err == nil || !mongoerr.Conflict(err) {
-			break
-		}
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%w: set override %v: %w", reservations.ErrUnavailable, set, err)
 	}

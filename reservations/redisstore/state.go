@@ -42,10 +42,6 @@ func (s *Store) load(ctx context.Context, name string) (state, error) {
 func (s *Store) swap(
 	ctx context.Context, name, call string, seen state, limit bucket.Limit, after bucket.Bucket,
 ) (answer []any, err error) {
-	document, err := bson.Marshal(stored.Encode(after))
-	if err != nil {
-		return nil, ofBucket(name, err)
-	}
 	missing := bucket.Bucket{Since: moment(seen.epoch)}
 	_, o := bucket.Step(missing, limit, seen.clock, bucket.Request{Op: bucket.OpRefresh})
 	full := after.KeepUntil()
@@ -53,7 +49,7 @@ func (s *Store) swap(
 		full = m
 	}
 	keep := full.Sub(seen.clock) + keepFull
-	return s.write(ctx, writing, name, seen, call+string(document), keep)
+	return s.write(ctx, writing, name, seen, call+string(stored.Encode(after)), keep)
 }
 
 // wait waits until the call is the first of the queue of the bucket. Answer is that of swapScript.
@@ -115,26 +111,16 @@ func (s *Store) parse(name string, answer any) (state, error) {
 		}
 		var err error
 		seen.header = value[:headerSize]
-		if seen.bucket, err = decode(value[headerSize:]); err != nil {
-			return state{}, ofBucket(name, err)
+		if document := bson.Raw(value[headerSize:]); len(document) > 0 { // it is empty after a reset
+			if seen.bucket, err = stored.Decode(document); err != nil {
+				return state{}, ofBucket(name, err)
+			}
 		}
 	}
 	if seen.header == "" || seen.header[:timeSize] != seen.epoch {
 		seen.bucket.Since = moment(seen.epoch)
 	}
 	return seen, nil
-}
-
-// decode reads the bucket behind a header; it is empty after a reset.
-func decode(document string) (bucket.Bucket, error) {
-	if document == "" {
-		return bucket.Bucket{}, nil
-	}
-	var d stored.Bucket
-	if err := bson.Unmarshal([]byte(document), &d); err != nil {
-		return bucket.Bucket{}, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
-	}
-	return d.Decode()
 }
 
 // latest is the first moment of the year 2200, in microseconds: buckets are stored in nanoseconds, which end in 2262.

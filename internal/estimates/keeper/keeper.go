@@ -30,8 +30,6 @@ const (
 	keptFor = 90 * 24 * time.Hour
 	// farewell is the timeout of the last Share of a process.
 	farewell = 5 * time.Second
-	// attempts bounds the writes of one document while other processes write it too.
-	attempts = 5
 )
 
 // ErrUnavailable means that the database did not answer. No counts are lost: the next Share sends them.
@@ -112,7 +110,7 @@ func (k *Keeper) Share(ctx context.Context) error {
 func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates.Counts) error {
 	var found bson.Raw
 	number := k.learner.Generation(key)
-	err := k.patiently(func() (err error) {
+	err := mongoerr.Patiently(func() (err error) {
 		o := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
 		found, err = k.documents.FindOneAndUpdate(ctx, bson.M{"_id": documentID(key)}, addition(key, number, counts),
 			o).Raw()
@@ -138,7 +136,7 @@ func (k *Keeper) share(ctx context.Context, key estimates.Key, counts *estimates
 
 // turn begins a generation. If another process has begun it, nothing changes.
 func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, found bson.Raw) error {
-	err := k.patiently(func() error {
+	err := mongoerr.Patiently(func() error {
 		_, err := k.documents.UpdateOne(ctx, bson.M{"_id": documentID(key), fieldNumber: number}, next(number, found))
 		return err
 	})
@@ -146,16 +144,6 @@ func (k *Keeper) turn(ctx context.Context, key estimates.Key, number int64, foun
 		return fmt.Errorf("%w: begin a generation of the estimates of %s: %w", ErrUnavailable, documentID(key), err)
 	}
 	return nil
-}
-
-// patiently repeats a write that met other writers.
-func (k *Keeper) patiently(write func() error) (err error) {
-	for range attempts {
-		if err = write(); !mongoerr.Conflict(err) {
-			return err
-		}
-	}
-	return err
 }
 
 // Run loads the estimates, and then shares them until ctx ends, and once more. It logs the first of consecutive

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -13,23 +11,15 @@ import (
 // A store that asks for single fields asks for all of them.
 func TestFields(t *testing.T) {
 	t.Parallel()
+	elements, err := stored.Encode(bucket.Bucket{}).Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var encoded []string
-	for _, field := range stored.Encode(bucket.Bucket{}) {
-		encoded = append(encoded, field.Key)
-	}
-	text, err := bson.Marshal(stored.Bucket{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	elements, err := bson.Raw(text).Elements()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var decoded []string
 	for _, e := range elements {
-		decoded = append(decoded, e.Key())
+		encoded = append(encoded, e.Key())
 	}
-	if !slices.Equal(encoded, stored.Fields()) || !slices.Equal(decoded, stored.Fields()) {
-		t.Errorf("encoded %q, decoded %q, listed %q", encoded, decoded, stored.Fields())
+	if !slices.Equal(encoded, stored.Fields()) {
+		t.Errorf("encoded %q, listed %q", encoded, stored.Fields())
 	}
 }

@@ -292,7 +292,7 @@ func testHolds(d driver) {
 	o := d.apply(start(10, 0), start(1, 1.1), start(.6, 2.3))[2]
 	d.wantStart(o, 160*ms)
 	first := o.At.Truncate(50 * ms)
-	want := []bucket.Held{
+	want := []bucket.Taken{
 		{Until: first.Add(100 * ms), Tokens: 1.1}, {Until: first.Add(200 * ms), Tokens: 2.3},
 	}
 	loaded, _ := d.load()
