@@ -126,7 +126,7 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 }
 
 // served adds what takes from its queue.
-func (f *figures) served(by asynqdb.Serving) { f.Workers, f.Paused = &by.Workers, by.Paused }
+func (f *figures) served(by asynqdb.QueueState) { f.Workers, f.Paused = &by.Workers, by.Paused }
 
 // lack adds what no live worker has.
 func (f *figures) lack(need *register.Need) {

@@ -46,8 +46,8 @@ func eachPage(
 }
 
 // serving returns what takes tasks from the queue.
-func (s services) serving(ctx context.Context, queue string) (asynqdb.Serving, error) {
-	return asynqdb.New(s.Queue).Serving(ctx, queue)
+func (s services) serving(ctx context.Context, queue string) (asynqdb.QueueState, error) {
+	return asynqdb.New(s.Queue).State(ctx, queue, "")
 }
 
 // goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
