@@ -152,8 +152,8 @@ func (r *recurrence) optionsAt(at time.Time) tasks.Options {
 }
 
 // recur enqueues the ticks of all schedules until ctx ends.
-func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
-	if len(all) == 0 {
+func (s *Scheduler) recur(ctx context.Context) {
+	if len(s.recurring) == 0 {
 		return
 	}
 	timer := time.NewTimer(0)
@@ -165,7 +165,7 @@ func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
 			return
 		case <-timer.C:
 		}
-		rest, err := s.tickAll(ctx, all)
+		rest, err := s.tickAll(ctx, s.recurring)
 		switch {
 		case ctx.Err() != nil:
 			return
