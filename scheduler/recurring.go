@@ -61,7 +61,6 @@ type recurrence struct {
 
 	schedule schedule
 	queue    string
-	unique   bool
 	since    time.Time // when this process looked first, on Redis's clock
 }
 
@@ -91,9 +90,7 @@ func (r Recurring) recurrence() (*recurrence, error) {
 	if err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
 	}
-	return &recurrence{
-		Recurring: r, schedule: parsed, queue: packed.Options.Queue, unique: packed.Options.Unique != "",
-	}, errors.Join(faults...)
+	return &recurrence{Recurring: r, schedule: parsed, queue: packed.Options.Queue}, errors.Join(faults...)
 }
 
 // recurrences checks what a config lists. The error joins every fault, each with its path.

@@ -10,6 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Workers look for tasks whose worker is gone when they start and every RecoverEvery. They put tasks back whose lease
+// ended RecoverAfter ago. Both are asynq's.
+const (
+	RecoverAfter = 30 * time.Second
+	RecoverEvery = time.Minute
+)
+
 // QueueState is what decides when a worker receives a task, and what a worker does with it.
 type QueueState struct {
 	// Before is how many tasks are delivered before the task. Negative where the task is not pending.
