@@ -150,8 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // their places at once.
 //
 // If ctx ends first, Stop returns an error that names the unfinished tasks and settlements, and matches ErrLeftBehind;
-// nothing is lost. Then asynq's server may still stop, and panics if its client is closed. Stop may be called again to go
-// on waiting, and without Start.
+// nothing is lost. Then asynq's server may still stop, and panics if its client is closed. Stop may be called again to
+// go on waiting, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {
 	closed := w.close(ctx)
 	var err error

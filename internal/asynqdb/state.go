@@ -80,7 +80,7 @@ func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 		return q, fmt.Errorf("look for the workers of queue %s: %w", queue, err)
 	}
 	for _, server := range servers {
-		q.add(server, queue, id)
+		q = q.with(server, queue, id)
 	}
 	return q, nil
 }
@@ -88,8 +88,8 @@ func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 // serverActive is asynq's status of a server that takes tasks.
 const serverActive = "active"
 
-// add adds what a server does with the queue and the task.
-func (q *QueueState) add(server *asynq.ServerInfo, queue, id string) {
+// with adds what a server does with the queue and the task.
+func (q QueueState) with(server *asynq.ServerInfo, queue, id string) QueueState {
 	switch {
 	case server.Queues[queue] == 0:
 		q.Others++
@@ -103,4 +103,5 @@ func (q *QueueState) add(server *asynq.ServerInfo, queue, id string) {
 			q.Worker, q.Started = fmt.Sprintf("%s:%d", server.Host, server.PID), w.Started
 		}
 	}
+	return q
 }

@@ -14,10 +14,11 @@ func TestStoppingServerTakesNoTasks(t *testing.T) {
 	runs := []*asynq.WorkerInfo{{TaskID: "a", Queue: "default"}, {TaskID: "b", Queue: "default"}}
 	var q QueueState
 	for _, server := range []*asynq.ServerInfo{
-		{Queues: own, Status: "active"}, {Queues: others, Status: "active"},
+		{Queues: own, Status: "active"},
+		{Queues: others, Status: "active"},
 		{Queues: own, Status: "stopped", Host: "host", PID: 1, ActiveWorkers: runs},
 	} {
-		q.add(server, "default", "b")
+		q = q.with(server, "default", "b")
 	}
 	if diff := cmp.Diff(QueueState{Workers: 1, Stopping: 1, Others: 1, Worker: "host:1"}, q); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
