@@ -24,8 +24,8 @@ type QueueState struct {
 	// Paused reports whether the queue is paused, and Tasks is the number of its tasks that have not ended.
 	Paused bool
 	Tasks  int
-	// Workers is how many workers take from the queue, Stopping how many did before they began to stop, Others how many
-	// take from other queues only. A worker that was killed counts for some seconds more.
+	// Workers is how many workers take from the queue, Others how many take from other queues only. Stopping workers
+	// serve the queue and take no more tasks. A worker that was killed counts for some seconds more.
 	Workers, Stopping, Others int
 	// Worker is the worker that runs the task, as host:pid, and Started when it began. Zero where no worker says so.
 	Worker  string
