@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
@@ -34,10 +35,10 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 	large := died(2)
 	large.Type = strings.Repeat("x", 17<<20)
 	good := died(3)
-	archived := func(d deadletter.Task) deadletter.Archived {
-		return deadletter.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
+	archived := func(d deadletter.Task) asynqdb.Archived {
+		return asynqdb.Archived{ID: d.ID, Queue: d.Queue, At: d.At.Add(time.Second)}
 	}
-	unknown, err := s.Recorder().Unknown(t.Context(), []deadletter.Archived{archived(poison), archived(good)})
+	unknown, err := s.Recorder().Unknown(t.Context(), []asynqdb.Archived{archived(poison), archived(good)})
 	if !errors.Is(err, deadtasks.ErrMalformed) || len(unknown) != 1 || unknown[0].ID != good.ID {
 		t.Errorf("unknown %+v, %v", unknown, err)
 	}

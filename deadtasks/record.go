@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/mongoerr"
 )
@@ -206,7 +207,7 @@ func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, 
 }
 
 // Unknown takes one round trip.
-func (s recorder) Unknown(ctx context.Context, archived []deadletter.Archived) ([]deadletter.Archived, error) {
+func (s recorder) Unknown(ctx context.Context, archived []asynqdb.Archived) ([]asynqdb.Archived, error) {
 	ids := make(bson.A, len(archived))
 	for i, a := range archived {
 		ids[i] = key(a.Queue, a.ID)
@@ -215,7 +216,7 @@ func (s recorder) Unknown(ctx context.Context, archived []deadletter.Archived) (
 	if err != nil {
 		return nil, err
 	}
-	var unknown []deadletter.Archived
+	var unknown []asynqdb.Archived
 	for _, a := range archived {
 		if malformed[key(a.Queue, a.ID)] == nil && !found[key(a.Queue, a.ID)].knows(a) {
 			unknown = append(unknown, a)
@@ -225,7 +226,7 @@ func (s recorder) Unknown(ctx context.Context, archived []deadletter.Archived) (
 }
 
 // knows returns whether the record contains the end of an archived task.
-func (m marks) knows(a deadletter.Archived) bool {
+func (m marks) knows(a asynqdb.Archived) bool {
 	switch m.State {
 	case StateDead, StateRequeueing:
 		return !m.At.Add(archiving).Before(a.At)

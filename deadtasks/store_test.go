@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/testenv"
 )
@@ -153,7 +154,7 @@ func TestUnknown(t *testing.T) {
 	requeue(t, s, q, deadtasks.Filter{ID: "task-2"})
 	at := died(1).At.Truncate(time.Second)
 	later := time.Now().Add(time.Minute).Truncate(time.Second)
-	archived := []deadletter.Archived{
+	archived := []asynqdb.Archived{
 		{ID: "task-1", Queue: "default", At: at},
 		{ID: "task-1", Queue: "other", At: at},
 		{ID: "task-1", Queue: "default", At: later},
@@ -166,7 +167,7 @@ func TestUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []deadletter.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
+	want := []asynqdb.Archived{archived[1], archived[2], archived[4], archived[5], archived[6]}
 	if diff := cmp.Diff(want, unknown); diff != "" {
 		t.Error(diff)
 	}
@@ -280,7 +281,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
-	_, unknown := s.Recorder().Unknown(t.Context(), []deadletter.Archived{{ID: "a"}})
+	_, unknown := s.Recorder().Unknown(t.Context(), []asynqdb.Archived{{ID: "a"}})
 	var listing error
 	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {
 		listing = err

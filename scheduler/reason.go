@@ -55,13 +55,6 @@ const (
 	ReasonCompleted Reason = "completed"
 )
 
-// Workers look for tasks whose worker is gone when they start and every recoverEvery. They take tasks whose lease
-// ended recoverAfter ago. Both constants are asynq's.
-const (
-	recoverAfter = 30 * time.Second
-	recoverEvery = time.Minute
-)
-
 // startsLater says that the task is yet to be taken from its queue, so that a pause keeps it.
 func (e Explanation) startsLater() bool {
 	switch e.Reason { //nolint:exhaustive // all others are yet to come
@@ -88,7 +81,7 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 		e.Reason, e.Since = ReasonRunning, q.Started
 		switch {
 		case q.Orphaned(at.List.Now):
-			e.Reason, e.Until = ReasonOrphaned, q.Lease.Add(recoverAfter)
+			e.Reason, e.Until = ReasonOrphaned, q.Lease.Add(asynqdb.RecoverAfter)
 		case at.State == waitlist.StateWaiting: // its worker has not put it back yet
 			setWait(e, at)
 		}

@@ -61,7 +61,6 @@ type recurrence struct {
 
 	schedule schedule
 	queue    string
-	unique   bool
 	since    time.Time // when this process looked first, on Redis's clock
 }
 
@@ -91,9 +90,7 @@ func (r Recurring) recurrence() (*recurrence, error) {
 	if err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
 	}
-	return &recurrence{
-		Recurring: r, schedule: parsed, queue: packed.Options.Queue, unique: packed.Options.Unique != "",
-	}, errors.Join(faults...)
+	return &recurrence{Recurring: r, schedule: parsed, queue: packed.Options.Queue}, errors.Join(faults...)
 }
 
 // recurrences checks what a config lists. The error joins every fault, each with its path.
@@ -152,8 +149,8 @@ func (r *recurrence) optionsAt(at time.Time) tasks.Options {
 }
 
 // recur enqueues the ticks of all schedules until ctx ends.
-func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
-	if len(all) == 0 {
+func (s *Scheduler) recur(ctx context.Context) {
+	if len(s.recurring) == 0 {
 		return
 	}
 	timer := time.NewTimer(0)
@@ -165,7 +162,7 @@ func (s *Scheduler) recur(ctx context.Context, all []*recurrence) {
 			return
 		case <-timer.C:
 		}
-		rest, err := s.tickAll(ctx, all)
+		rest, err := s.tickAll(ctx, s.recurring)
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -46,13 +46,15 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	if err != nil {
 		return nil, err
 	}
-	return &Scheduler{
+	s := &Scheduler{
 		config: config, recurring: recurring, limiter: limiter, tracer: config.tracer(),
 		list: waitlist.New(client), queues: asynqdb.New(client),
 		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 		engine:    engine.New(client, limiter, engine.Config{Delivery: config.Delivery, Logger: config.Logger}),
-	}, nil
+	}
+	s.engine.Loops = append(s.engine.Loops, s.recur)
+	return s, nil
 }
 
 // Engine is for package worker alone: the deliveries of its tasks.
@@ -62,7 +64,7 @@ func (s *Scheduler) Engine() *engine.Engine { return s.engine }
 // duty at a time. It also enqueues the tasks of Config.Recurring. It returns at once, also while Redis can't be
 // reached. Starting twice does nothing. Of ctx only the values are kept.
 func (s *Scheduler) Start(ctx context.Context) error {
-	s.engine.Start(ctx, func(ctx context.Context) { s.recur(ctx, s.recurring) })
+	s.engine.Start(ctx)
 	return nil
 }
 

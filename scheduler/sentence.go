@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
@@ -137,7 +138,7 @@ func (e Explanation) orphanSentence() string {
 		return lost + ": asynq puts it back within a minute, and another worker runs it again"
 	}
 	return fmt.Sprintf("%s: asynq puts it back in %s to %s, and another worker runs it again",
-		lost, engine.RoundText(in), engine.RoundText(in+recoverEvery))
+		lost, engine.RoundText(in), engine.RoundText(in+asynqdb.RecoverEvery))
 }
 
 // unserved says that no worker takes from the queue, and what to do: start, or a change of the workers that take from

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -37,6 +36,7 @@ func newGuard(
 	}
 	g.stopping, g.cancel = context.WithCancel(context.Background())
 	g.keep(c.Dead, c.SweepEvery, queues)
+	g.engine.Loops = append(g.engine.Loops, g.follow.run, g.sweeper.run, g.fleet.run)
 	return g, c, nil
 }
 
@@ -45,62 +45,24 @@ func (g *guard) start(ctx context.Context, serve func() error) error {
 	if err := g.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reach redis: %w", err)
 	}
+	if err := g.follow.load(ctx); err != nil {
+		return fmt.Errorf("read overrides: %w", err)
+	}
 	if err := g.scheduler.Start(ctx); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	err := g.follow.load(ctx)
-	if err == nil {
-		err = serve()
-	} else {
-		err = fmt.Errorf("read overrides: %w", err)
-	}
-	if err != nil {
+	if err := serve(); err != nil {
 		return errors.Join(err, g.scheduler.Stop(ctx))
 	}
-	g.beside.start(ctx, g.follow.run, g.sweeper.run, g.fleet.run)
 	return nil
 }
 
 // stop ends what start began. The scheduler sends the last answers of buckets, even when the caller's time is over.
 func (g *guard) stop(ctx context.Context) error {
-	g.beside.stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), schedulerStopTimeout)
 	defer cancel()
 	if err := g.scheduler.Stop(ctx); err != nil {
 		return fmt.Errorf("stop the scheduler: %w", err)
 	}
 	return nil
-}
-
-// background runs functions in goroutines. The zero value runs none.
-type background struct {
-	mu  sync.Mutex // guards end; held by start and stop until they return
-	end func()     // ends the functions and waits for them; nil while none runs
-}
-
-// start runs the functions until stop, unless some run already. Of ctx only the values are kept.
-func (b *background) start(ctx context.Context, runs ...func(context.Context)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.end != nil {
-		return
-	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var group sync.WaitGroup
-	for _, run := range runs {
-		group.Go(func() { run(running) })
-	}
-	b.end = func() {
-		cancel()
-		group.Wait()
-	}
-}
-
-func (b *background) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.end != nil {
-		b.end()
-		b.end = nil
-	}
 }

@@ -33,8 +33,7 @@ func (f *follower) logChanges(ctx context.Context, before, after *reservations.L
 			log("limit removed", base...)
 		default:
 			for _, c := range meterChanges(was, is) {
-				attrs := append(slices.Clone(base), c.attrs()...)
-				log("limit changed", append(attrs, setBy(own[at], c.meter)...)...)
+				log("limit changed", slices.Concat(base, changed(c), setBy(own[at], c.Meter))...)
 			}
 			if at.key == "" {
 				configured(log, before, after, at.limit)
@@ -55,9 +54,10 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 		return
 	}
 	inForce, _ := after.For(limit, "") // it is there
+	counts := member(inForce).Limits[limit]
 	for _, c := range meterChanges(was, is) {
-		if c.new != meterWords(inForce, c.meter) {
-			attrs := append([]slog.Attr{slog.String("limit", limit)}, c.attrs()...)
+		if c.There != counts[c.Meter] {
+			attrs := append([]slog.Attr{slog.String("limit", limit)}, changed(c)...)
 			log("limit changed below an override, which counts", attrs...)
 		}
 	}
@@ -93,32 +93,21 @@ func overridesByKey(set *reservations.LimitSet) map[limitAndKey][]reservations.O
 	return own
 }
 
-type meterChange struct{ meter, old, new string }
-
-func (c meterChange) attrs() []slog.Attr {
-	return []slog.Attr{slog.String("meter", c.meter), slog.String("old", c.old), slog.String("new", c.new)}
-}
-
 // meterChanges are the meters that differ, in words.
-func meterChanges(was, is reservations.Limit) []meterChange {
-	var changes []meterChange
-	for _, m := range append(slices.Clone(was.Meters), is.Meters...) {
-		c := meterChange{meter: m.Name, old: meterWords(was, m.Name), new: meterWords(is, m.Name)}
-		if c.old != c.new && !slices.Contains(changes, c) {
-			changes = append(changes, c)
-		}
-	}
-	return changes
+func meterChanges(was, is reservations.Limit) []register.Difference {
+	return member(was).Differences(member(is))
 }
 
-// meterWords is the meter of that name in words.
-func meterWords(l reservations.Limit, name string) string {
-	for _, m := range l.Meters {
-		if m.Name == name {
-			return register.MeterText(m)
-		}
+func member(limits ...reservations.Limit) register.Member {
+	return register.Member{Limits: register.LimitTexts(limits)}
+}
+
+// changed are the attributes of a meter that differs.
+func changed(d register.Difference) []slog.Attr {
+	const none = "none"
+	return []slog.Attr{
+		slog.String("meter", d.Meter), slog.String("old", cmp.Or(d.Here, none)), slog.String("new", cmp.Or(d.There, none)),
 	}
-	return "none"
 }
 
 // setBy returns the author of a meter's override; nothing if there is none.

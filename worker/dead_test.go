@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/testenv"
@@ -83,8 +84,8 @@ func (g *records) Recovered(_ context.Context, task deadletter.Ref) error {
 func (g *records) SentAgain(context.Context, string, []string) error { return nil }
 
 func (g *records) Unknown(
-	_ context.Context, archived []deadletter.Archived,
-) (unknown []deadletter.Archived, err error) {
+	_ context.Context, archived []asynqdb.Archived,
+) (unknown []asynqdb.Archived, err error) {
 	err = g.do(func() {
 		for _, a := range archived {
 			if _, ok := g.dead[a.ID]; !ok {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -58,10 +59,12 @@ func (g *guard) giveUp(ctx context.Context, d *delivery) error {
 	return g.conclude(ctx, d, overdue(ctx, elapsed), elapsed)
 }
 
-// overdue is the result of a handler that still runs.
+// overdue is the result of a handler that still runs. It matches context.Canceled if asynq has taken the task back,
+// else context.DeadlineExceeded.
 func overdue(ctx context.Context, after time.Duration) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return &timeoutError{after: after}
+	return fmt.Errorf("handler did not return in time: left running after %v: %w", after.Round(time.Millisecond),
+		context.DeadlineExceeded)
 }

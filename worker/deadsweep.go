@@ -105,11 +105,7 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 	}
 	var faults []error
 	for chunk := range slices.Chunk(found, sweepTogether) {
-		archived := make([]deadletter.Archived, len(chunk))
-		for i, a := range chunk {
-			archived[i] = deadletter.Archived{ID: a.ID, Queue: queue, At: a.At}
-		}
-		unknown, err := s.records.Unknown(ctx, archived)
+		unknown, err := s.records.Unknown(ctx, chunk)
 		err = errors.Join(err, s.record(ctx, unknown))
 		if err != nil {
 			faults = append(faults, err)
@@ -126,7 +122,7 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 
 // record records the tasks that are still archived. A task that can't be read or recorded does not hold up the
 // others.
-func (s *sweeper) record(ctx context.Context, unknown []deadletter.Archived) error {
+func (s *sweeper) record(ctx context.Context, unknown []asynqdb.Archived) error {
 	var gathered []deadletter.Task
 	var faults []error
 	bytes := 0

@@ -43,10 +43,6 @@ type delivery struct {
 	answers  chan error  // the answer to asynq; holds one
 }
 
-func newDelivery(ctx context.Context, t *asynq.Task) *delivery {
-	return (&delivery{task: t}).known(ctx)
-}
-
 // known reads what asynq says of the task.
 func (d *delivery) known(ctx context.Context) *delivery {
 	d.id, _ = asynq.GetTaskID(ctx)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -20,11 +21,8 @@ func (l *Limits) NeverLate() { l.guard.lateMost = neverLate }
 // UnservedAfter is for how long a task is returned that no worker can serve.
 const UnservedAfter = unservedAfter
 
-// UnservedError and TimeoutError are what events show of such a task, and of a handler that ignores its context.
-type (
-	UnservedError = unservedError
-	TimeoutError  = timeoutError
-)
+// UnservedText begins the reason why such a task is archived.
+var UnservedText = fmt.Sprintf(unservedText, unservedAfter)
 
 // Load returns what reads overrides once.
 func Load(limiter *reservations.Limiter, read overrides, log *slog.Logger) func(context.Context) error {

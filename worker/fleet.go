@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -24,6 +25,7 @@ const (
 	// unservedAfter is for how long workers that can't serve a task return it to the queue. After that the task is
 	// archived, unless a live worker of the fleet can serve it.
 	unservedAfter = 10 * time.Minute
+	unservedText  = "no worker of the fleet could serve the task for %v"
 	// returnPauseMin and returnPauseMost bound how long such a task waits for its next delivery: as long as it was
 	// returned so far.
 	returnPauseMin, returnPauseMost = time.Second, 30 * time.Second
@@ -172,7 +174,7 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 		members, err = g.fleet.members(soon)
 		serves := func(m register.Member) bool { return m.Serves(need) }
 		if err == nil && !slices.ContainsFunc(members, serves) {
-			return g.refuse(ctx, d, tasks.Permanent(&unservedError{err: cause}))
+			return g.refuse(ctx, d, tasks.Permanent(fmt.Errorf(unservedText+": %w", unservedAfter, cause)))
 		}
 	}
 	g.logReturned(ctx, d, need, errors.Join(cause, err))

@@ -38,8 +38,7 @@ type guard struct {
 	dead          deadletter.Store // the records of dead tasks; nil: none are kept
 	sweeper       *sweeper         // nil without them
 	fleet         *fleet
-	follow        *follower  // nil without a limiter
-	beside        background // of deliveries
+	follow        *follower // nil without a limiter
 
 	outage     outage
 	corrected  corrections

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -17,11 +19,12 @@ type entry struct {
 	id   string
 }
 
+// kind is what has to end, as the error of Stop calls it.
 type kind string
 
 const (
-	kindHandler    kind = "handler"
-	kindSettlement kind = "settlement"
+	kindHandler    kind = "handlers still run"
+	kindSettlement kind = "settlements are open"
 )
 
 // add counts something in until the returned func is called, once.
@@ -44,7 +47,7 @@ func (p *pending) add(k kind, id string) (done func()) {
 	}
 }
 
-// wait returns nil when nothing is left, or a *stopError when ctx ended before.
+// wait returns nil when nothing is left, or the error of late when ctx ended before.
 func (p *pending) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -77,21 +80,23 @@ func (p *pending) running() (n int) {
 	return n
 }
 
-// late is the *stopError of what is left when ctx has ended; nil when nothing is left.
+// late names what is left when ctx has ended: handlers that still run, whose tasks are requeued, and open settlements,
+// which leave their charges as estimated. The error matches ErrLeftBehind and why ctx ended; nil when nothing is left.
 func (p *pending) late(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.left) == 0 {
-		return nil
-	}
-	e := &stopError{Err: context.Cause(ctx)}
+	ids := map[kind][]string{}
 	for left := range p.left {
-		switch left.kind {
-		case kindHandler:
-			e.Handlers = append(e.Handlers, left.id)
-		case kindSettlement:
-			e.Settlements = append(e.Settlements, left.id)
+		ids[left.kind] = append(ids[left.kind], left.id)
+	}
+	var parts []string
+	for _, k := range []kind{kindHandler, kindSettlement} {
+		if n := len(ids[k]); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (tasks %s)", n, k, list(ids[k])))
 		}
 	}
-	return e
+	if len(parts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", ErrLeftBehind, strings.Join(parts, ", "), context.Cause(ctx))
 }

@@ -178,7 +178,7 @@ func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler
 	if refusalIn(err) == nil || ctx.Err() != nil {
 		return err
 	}
-	d := newDelivery(ctx, t)
+	d := (&delivery{task: t}).known(ctx)
 	e := g.end(ctx, d, err)
 	if !g.forgives(ctx, d, e) {
 		return err

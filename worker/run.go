@@ -45,7 +45,7 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 	}
 	// The dispatcher gets the answers, so that it promotes no task for slots that are renewed.
 	kept, stop := g.limiter.Keep(early, g.engine.Changed, d.claims.Charges()...)
-	err := g.contained(withUsage(kept, &d.usage), d, handle)
+	err := g.contained(context.WithValue(kept, usageKey{}, &d.usage), d, handle)
 	lost := context.Cause(kept)
 	stop()
 	e := g.end(ctx, d, err)

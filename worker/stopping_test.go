@@ -90,6 +90,25 @@ func TestHandlerThatIgnoresTheStop(t *testing.T) {
 	}
 }
 
+// The caller of Stop must not close the client then.
+func TestStopWithoutTimeMatchesErrLeftBehind(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(100))
+	w := b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Stop(ended); err != nil && !errors.Is(err, worker.ErrLeftBehind) { // nil if the server was faster
+		t.Errorf("stop: %v", err)
+	}
+	if err := w.Stop(t.Context()); err != nil {
+		t.Errorf("stop again: %v", err)
+	}
+}
+
 func TestStopLetsHandlersFinish(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))

@@ -76,27 +76,23 @@ func (g *guard) enqueueCopy(ctx context.Context, d *delivery, id string, wait ti
 	if err != nil {
 		return err
 	}
-	retries := tasks.Options{ID: id, Queue: d.queue, MaxRetry: d.maxRetry - d.retried}
-	if retries.MaxRetry <= 0 {
-		retries.MaxRetry = tasks.NoRetry
+	info, err := g.inspector.GetTaskInfo(d.queue, d.id)
+	if err != nil {
+		return fmt.Errorf("read task: %w", err)
+	}
+	own := tasks.Options{
+		ID: id, Queue: d.queue, MaxRetry: d.maxRetry - d.retried, Timeout: info.Timeout, Retention: info.Retention,
+	}
+	if own.MaxRetry <= 0 {
+		own.MaxRetry = tasks.NoRetry
 	}
 	after := wait + wholeSecond
 	if len(d.claims) > 0 {
 		after = engine.RetryDelay(d.retried, &engine.DeferredError{Delay: wait}, d.task)
 	}
-	options := append(envelope.Asynq(retries), asynq.ProcessIn(after))
-	info, err := g.inspector.GetTaskInfo(d.queue, d.id)
-	if err != nil {
-		return fmt.Errorf("read task: %w", err)
-	}
-	if info.Timeout > 0 {
-		options = append(options, asynq.Timeout(info.Timeout))
-	}
+	options := append(envelope.Asynq(own), asynq.ProcessIn(after))
 	if !info.Deadline.IsZero() {
 		options = append(options, asynq.Deadline(info.Deadline))
-	}
-	if info.Retention > 0 {
-		options = append(options, asynq.Retention(info.Retention))
 	}
 	_, err = g.enqueuer.EnqueueContext(ctx, asynq.NewTaskWithHeaders(d.task.Type(), d.task.Payload(), headers), options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {

@@ -29,10 +29,6 @@ func Use(ctx context.Context, used reservations.Tokens) {
 	}
 }
 
-func withUsage(ctx context.Context, u *usage) context.Context {
-	return context.WithValue(ctx, usageKey{}, u)
-}
-
 func (u *usage) use(used reservations.Tokens) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -44,8 +44,8 @@ type Worker struct {
 }
 
 // New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no
-// limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it
-// after Stop. The error joins every fault of the config and matches ErrInvalidConfig.
+// limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it after Stop, and not
+// after ErrLeftBehind. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
 	w := &Worker{client: client, handlers: map[string]registration{}}
 	queues := func() []string { return slices.Sorted(maps.Keys(w.config.Queues)) }
@@ -150,7 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // their places at once.
 //
 // If ctx ends first, Stop returns an error that names the unfinished tasks and settlements, and matches ErrLeftBehind;
-// nothing is lost. Stop may be called again to go on waiting, and without Start.
+// nothing is lost. Then asynq's server may still stop, and panics if its client is closed. Stop may be called again to
+// go on waiting, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {
 	closed := w.close(ctx)
 	var err error
@@ -158,7 +159,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-closed:
 		err = w.guard.pending.wait(ctx)
 	case <-ctx.Done():
-		err = cmp.Or(w.guard.pending.late(ctx), fmt.Errorf("stop server: %w", context.Cause(ctx)))
+		err = cmp.Or(w.guard.pending.late(ctx), fmt.Errorf("%w: stop server: %w", ErrLeftBehind, context.Cause(ctx)))
 	}
 	if err != nil {
 		w.config.Logger.LogAttrs(ctx, slog.LevelError, "worker stopped too early", slog.Any("error", err))

@@ -11,8 +11,8 @@ import (
 
 // Archived is a task in asynq's archive. At is when it was archived, in whole seconds of the archiving machine's clock.
 type Archived struct {
-	ID string
-	At time.Time
+	ID, Queue string
+	At        time.Time
 }
 
 // Archived returns the tasks of a queue that were archived at since or later, the oldest first. A zero since returns
@@ -30,7 +30,7 @@ func (d *DB) Archived(ctx context.Context, queue string, since time.Time) ([]Arc
 	archived := make([]Archived, 0, len(found))
 	for _, z := range found {
 		if id, ok := z.Member.(string); ok {
-			archived = append(archived, Archived{ID: id, At: time.Unix(int64(z.Score), 0)})
+			archived = append(archived, Archived{ID: id, Queue: queue, At: time.Unix(int64(z.Score), 0)})
 		}
 	}
 	return archived, nil

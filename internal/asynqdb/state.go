@@ -6,17 +6,27 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+)
+
+// Workers look for tasks whose worker is gone when they start and every RecoverEvery. They put tasks back whose lease
+// ended RecoverAfter ago. Both are asynq's.
+const (
+	RecoverAfter = 30 * time.Second
+	RecoverEvery = time.Minute
 )
 
 // QueueState is what decides when a worker receives a task, and what a worker does with it.
 type QueueState struct {
 	// Before is how many tasks are delivered before the task. Negative where the task is not pending.
 	Before int
-	// Paused reports whether the queue is paused.
+	// Paused reports whether the queue is paused, and Tasks is the number of its tasks that have not ended.
 	Paused bool
-	// Workers is how many workers take from the queue, Others how many take from other queues only.
-	Workers, Others int
+	Tasks  int
+	// Workers is how many workers take from the queue, Others how many take from other queues only. Stopping workers
+	// serve the queue and take no more tasks. A worker that was killed counts for some seconds more.
+	Workers, Stopping, Others int
 	// Worker is the worker that runs the task, as host:pid, and Started when it began. Zero where no worker says so.
 	Worker  string
 	Started time.Time
@@ -31,21 +41,32 @@ type QueueState struct {
 //
 // asynq sets TaskInfo.IsOrphaned only where it lists tasks.
 func (q QueueState) Orphaned(now time.Time) bool {
-	return !q.Lease.IsZero() && (q.Lease.Before(now) || q.Workers == 0 && q.Worker == "")
+	return !q.Lease.IsZero() && (q.Lease.Before(now) || q.Workers+q.Stopping == 0 && q.Worker == "")
 }
 
-// State reads the state of a task's queue. A task that does not exist is not pending, and has no lease.
+// State reads the state of a task's queue. A task that does not exist is not pending, and has no lease. An empty ID is
+// no task's.
 func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 	q, k := QueueState{Before: -1}, keysOf(queue)
 	pipe := d.client.Pipeline()
-	position, length := pipe.LPos(ctx, k.pending(), id, redis.LPosArgs{}), pipe.LLen(ctx, k.pending())
+	sizes := []*redis.IntCmd{
+		pipe.LLen(ctx, k.pending()), pipe.LLen(ctx, k.active()),
+		pipe.ZCard(ctx, k.scheduled()), pipe.ZCard(ctx, k.retry()),
+	}
+	position := redis.NewIntResult(0, redis.Nil)
+	if id != "" { // Redis searches the whole list
+		position = pipe.LPos(ctx, k.pending(), id, redis.LPosArgs{})
+	}
 	paused, lease := pipe.Exists(ctx, k.paused()), pipe.ZScore(ctx, k.leases(), id)
 	archived := pipe.ZScore(ctx, k.archived(), id)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return q, fmt.Errorf("look at queue %s: %w", queue, err)
 	}
+	for _, n := range sizes {
+		q.Tasks += int(n.Val())
+	}
 	if position.Err() == nil {
-		q.Before = int(length.Val() - 1 - position.Val())
+		q.Before = int(sizes[0].Val() - 1 - position.Val())
 	}
 	if lease.Err() == nil {
 		q.Lease = time.Unix(int64(lease.Val()), 0).UTC()
@@ -59,16 +80,28 @@ func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 		return q, fmt.Errorf("look for the workers of queue %s: %w", queue, err)
 	}
 	for _, server := range servers {
-		if server.Queues[queue] > 0 {
-			q.Workers++
-		} else {
-			q.Others++
-		}
-		for _, w := range server.ActiveWorkers {
-			if w.TaskID == id && w.Queue == queue {
-				q.Worker, q.Started = fmt.Sprintf("%s:%d", server.Host, server.PID), w.Started
-			}
-		}
+		q = q.with(server, queue, id)
 	}
 	return q, nil
+}
+
+// serverActive is asynq's status of a server that takes tasks.
+const serverActive = "active"
+
+// with adds what a server does with the queue and the task.
+func (q QueueState) with(server *asynq.ServerInfo, queue, id string) QueueState {
+	switch {
+	case server.Queues[queue] == 0:
+		q.Others++
+	case server.Status == serverActive:
+		q.Workers++
+	default:
+		q.Stopping++
+	}
+	for _, w := range server.ActiveWorkers {
+		if w.TaskID == id && w.Queue == queue {
+			q.Worker, q.Started = fmt.Sprintf("%s:%d", server.Host, server.PID), w.Started
+		}
+	}
+	return q
 }

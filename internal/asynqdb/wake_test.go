@@ -207,7 +207,6 @@ func TestErrorsWhileRedisIsAway(t *testing.T) {
 		"Take":     func() error { _, err := b.Take(ctx, queue, []string{"a"}, nil, time.Minute); return err },
 		"Delay":    func() error { _, err := b.Delay(ctx, queue, map[string]time.Time{"a": time.Now()}); return err },
 		"Archived": func() error { _, err := b.Archived(ctx, queue, time.Time{}); return err },
-		"Serving":  func() error { _, err := b.Serving(ctx, queue); return err },
 		"Paused":   func() error { _, err := b.Paused(ctx, []string{queue}); return err },
 		"State":    func() error { _, err := b.State(ctx, queue, "a"); return err },
 	} {

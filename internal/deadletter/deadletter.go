@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/headway-go/headway/internal/asynqdb"
 )
 
 // Ref names a task and its type.
@@ -37,7 +39,7 @@ type Store interface {
 	Recovered(ctx context.Context, task Ref) error
 	// Unknown returns the archived tasks that have no record of an end, or were requeued before they were archived.
 	// Beside an error it returns the ones it knows of.
-	Unknown(ctx context.Context, archived []Archived) ([]Archived, error)
+	Unknown(ctx context.Context, archived []asynqdb.Archived) ([]asynqdb.Archived, error)
 	// SentAgain says that failing or dead tasks of a queue were sent again under other IDs: they are no longer dead.
 	SentAgain(ctx context.Context, queue string, ids []string) error
 }
@@ -88,11 +90,4 @@ type Task struct {
 	Cause Cause
 	// Last is the attempt that ended it. One without a number is not known: then the error is what asynq kept.
 	Last Attempt
-}
-
-// Archived is a task in asynq's archive.
-type Archived struct {
-	ID, Queue string
-	// At is when it was archived, in whole seconds.
-	At time.Time
 }

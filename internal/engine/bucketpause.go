@@ -13,22 +13,12 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// faultyError is why a bucket is not asked: a moment ago it could not be asked, and the store answered.
-type faultyError struct {
-	left  time.Duration // of the pause
-	cause error
-}
-
-func (e *faultyError) Error() string { return e.cause.Error() }
-
-func (e *faultyError) Unwrap() error { return e.cause }
-
 // Faulty returns why a new task must not ask the bucket now: the bucket alone can't be asked, and its pause is not
 // over. It is nil for any other bucket. WaitStore takes the error as the cause. Promoted tasks ask in any case: the
 // dispatcher promotes one after each pause, to find out whether the bucket answers.
 func (s *Engine) Faulty(bucket string) error {
 	if f, ok := s.faults.find(bucket, time.Now()); ok {
-		return &faultyError{left: time.Until(f.until), cause: f.cause}
+		return &f
 	}
 	return nil
 }
@@ -37,8 +27,8 @@ func (s *Engine) Faulty(bucket string) error {
 // lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that first sees
 // that a bucket alone can't be asked logs it, once.
 func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Duration {
-	if known, ok := errors.AsType[*faultyError](cause); ok {
-		return known.left
+	if known, ok := errors.AsType[*fault](cause); ok {
+		return max(0, time.Until(known.until))
 	}
 	f, alone := fault{until: time.Now().Add(pauseShortest), cause: cause}, isFault(cause)
 	s.faults.note(bucket, f, alone)
@@ -77,11 +67,15 @@ type faults struct {
 	alone bounded.Map[string, fault]
 }
 
-// fault is that of a bucket that alone can't be asked.
+// fault is that of a bucket that alone can't be asked. As an error it is why the bucket is not asked before the pause
+// ends.
 type fault struct {
 	until time.Time // the end of the pause
 	cause error
 }
+
+func (f *fault) Error() string { return f.cause.Error() }
+func (f *fault) Unwrap() error { return f.cause }
 
 // note remembers a fault, or that the store is away.
 func (f *faults) note(bucket string, noted fault, alone bool) {

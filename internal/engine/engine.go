@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type Config struct {
 type Engine struct {
 	// Promoted is called with the tasks that were promoted, for tests. May be nil; set before Start.
 	Promoted func([]waitlist.Task)
+	// Loops run beside the dispatcher, from Start to Stop. Set before Start.
+	Loops []func(context.Context)
 	// SortTimeout bounds the taking and the reserving of a sort. Four seconds, but in tests; set before Start.
 	SortTimeout time.Duration
 
@@ -78,9 +81,8 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	return s
 }
 
-// Start lets the engine promote tasks until Stop, and runs the other loops until then. Of ctx only the values are kept.
-// Starting twice does nothing.
-func (s *Engine) Start(ctx context.Context, others ...func(context.Context)) {
+// Start lets the engine promote tasks until Stop. Of ctx only the values are kept. Starting twice does nothing.
+func (s *Engine) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop != nil {
@@ -89,7 +91,7 @@ func (s *Engine) Start(ctx context.Context, others ...func(context.Context)) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.sorter.open(running)
 	var loops sync.WaitGroup
-	for _, loop := range append(others, newDispatcher(s).run) {
+	for _, loop := range append(slices.Clone(s.Loops), newDispatcher(s).run) {
 		loops.Go(func() { loop(running) })
 	}
 	s.stop = func() {

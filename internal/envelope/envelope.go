@@ -37,14 +37,15 @@ type Envelope struct {
 }
 
 // Encode makes a task of args. The options come from args, if it is an Optioner, and then from each of over, field by
-// field. The error is an *EncodeError that matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges,
-// ErrDuplicateCharge or reservations.ErrInvalidCharge.
+// field. The error matches ErrInvalidOptions, ErrBadPayload, ErrTooManyCharges, ErrDuplicateCharge or
+// reservations.ErrInvalidCharge.
 func Encode(args tasks.Args, over ...tasks.Options) (Envelope, error) {
+	var name string
+	fail := func(err error) (Envelope, error) { return Envelope{}, fmt.Errorf("encode task %q: %w", name, err) }
 	if isNil(args) {
-		return Envelope{}, &EncodeError{Err: fmt.Errorf("%w: no arguments", tasks.ErrBadPayload)}
+		return fail(fmt.Errorf("%w: no arguments", tasks.ErrBadPayload))
 	}
-	name := args.TaskType()
-	fail := func(err error) (Envelope, error) { return Envelope{}, &EncodeError{Type: name, Err: err} }
+	name = args.TaskType()
 	if strings.TrimSpace(name) == "" {
 		return fail(fmt.Errorf("%w: TaskType of %T is empty", tasks.ErrBadPayload, args))
 	}
@@ -100,12 +101,12 @@ func marshal(v any) ([]byte, error) {
 }
 
 // Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are
-// ignored. The error is a *DecodeError, which is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
+// ignored. The error is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
 func Decode[T tasks.Args](t *asynq.Task) (T, error) {
 	args, ok := blank[T]()
 	fail := func(err error) (T, error) {
 		var none T
-		return none, &DecodeError{Type: t.Type(), Err: err}
+		return none, unreadable(t, "", err)
 	}
 	if !ok {
 		return fail(fmt.Errorf("%w: %T is an interface", tasks.ErrWrongType, (*T)(nil)))
@@ -126,8 +127,8 @@ func Decode[T tasks.Args](t *asynq.Task) (T, error) {
 	return args, nil
 }
 
-// Charges are what the task takes, as its headers say: none for a foreign task. The error is a *DecodeError, which is
-// permanent: ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
+// Charges are what the task takes, as its headers say: none for a foreign task. The error is permanent:
+// ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
 func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 	alien, err := foreign(t)
 	if err != nil || alien {
@@ -138,7 +139,7 @@ func Charges(t *asynq.Task) ([]reservations.Charge, error) {
 		return nil, nil
 	}
 	fail := func(err error) ([]reservations.Charge, error) {
-		return nil, &DecodeError{Type: t.Type(), Header: HeaderCharges, Err: err}
+		return nil, unreadable(t, HeaderCharges, err)
 	}
 	var charges []reservations.Charge
 	if err := json.Unmarshal([]byte(text), &charges); err != nil {
@@ -169,7 +170,7 @@ func ChargesAs[T tasks.Args](t *asynq.Task) ([]reservations.Charge, error) {
 	}
 	charges, err := ChargesOf(args)
 	if err != nil {
-		return nil, &DecodeError{Type: t.Type(), Err: err}
+		return nil, unreadable(t, "", err)
 	}
 	return charges, nil
 }
@@ -183,23 +184,28 @@ func MaxRetry(t *asynq.Task, asynqs int) int {
 	return max(0, asynqs-Slack)
 }
 
-// foreign says whether another program than Headway encoded the task. The error is a *DecodeError.
+// unreadable is the reason why this program can't run a task. It is permanent. The header is the malformed one; empty
+// if the payload or the type is at fault.
+func unreadable(t *asynq.Task, header string, err error) error {
+	if header != "" {
+		err = fmt.Errorf("header %s: %w", header, err)
+	}
+	return tasks.Permanent(fmt.Errorf("decode task %q: %w", t.Type(), err))
+}
+
+// foreign says whether another program than Headway encoded the task. The error is permanent.
 func foreign(t *asynq.Task) (bool, error) {
 	version, ok := t.Headers()[HeaderVersion]
 	if ok && version == strconv.Itoa(Version) {
 		return false, nil
 	}
 	if ok {
-		return false, &DecodeError{
-			Type: t.Type(), Header: HeaderVersion,
-			Err: fmt.Errorf("%w %.20q, this is %d", tasks.ErrUnknownVersion, version, Version),
-		}
+		err := fmt.Errorf("%w %.20q, this is %d", tasks.ErrUnknownVersion, version, Version)
+		return false, unreadable(t, HeaderVersion, err)
 	}
 	if _, charged := t.Headers()[HeaderCharges]; charged {
-		return false, &DecodeError{
-			Type: t.Type(), Header: HeaderVersion,
-			Err: fmt.Errorf("%w: missing beside %s", tasks.ErrUnknownVersion, HeaderCharges),
-		}
+		err := fmt.Errorf("%w: missing beside %s", tasks.ErrUnknownVersion, HeaderCharges)
+		return false, unreadable(t, HeaderVersion, err)
 	}
 	return true, nil
 }

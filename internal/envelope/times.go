@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -26,21 +27,9 @@ func StartBy(t *asynq.Task) time.Time { return timeIn(t, HeaderStartBy) }
 // CheckStart returns an error that matches ErrExpired if the StartBy of the task has passed. The error is permanent.
 func CheckStart(t *asynq.Task, now time.Time) error {
 	if by := StartBy(t); !by.IsZero() && !now.Before(by) {
-		return &expiredError{startBy: by}
+		return tasks.Permanent(fmt.Errorf("%w: it had to start by %s", tasks.ErrExpired, ClockText(by)))
 	}
 	return nil
-}
-
-// expiredError is the failure of a task that did not start in time. It matches ErrExpired, ErrPermanent and
-// asynq.SkipRetry.
-type expiredError struct {
-	startBy time.Time
-}
-
-func (e *expiredError) Error() string { return "expired: it had to start by " + ClockText(e.startBy) }
-
-func (e *expiredError) Is(target error) bool {
-	return target == tasks.ErrExpired || target == tasks.ErrPermanent || target == asynq.SkipRetry
 }
 
 func writeTimes(headers map[string]string, o tasks.Options) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -15,16 +16,13 @@ import (
 const (
 	stateFresh    = 3 * time.Second // how long the stored state of a batch is used without a new query
 	statePatience = 5 * time.Second
-	statesKept    = 1000
 )
 
 // states caches the states of batches. No call waits for the database: the cached state counts, and a query in the
 // background refreshes it.
 type states struct {
 	store *batches.Store
-
-	mu    sync.Mutex // guards the fields below
-	known map[string]state
+	known bounded.Map[string, state]
 	asks  sync.WaitGroup
 }
 
@@ -34,22 +32,22 @@ type state struct {
 }
 
 // cancelled returns whether the batch was cancelled, as of some seconds ago.
-func (s *states) cancelled(batch string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.known[batch]
-	if time.Since(known.asked) >= stateFresh {
-		if s.known == nil || len(s.known) >= statesKept {
-			s.known = map[string]state{}
+func (s *states) cancelled(batch string) (cancelled bool) {
+	var due bool
+	s.known.Change(batch, func(known *state) {
+		cancelled = known.cancelled
+		if due = time.Since(known.asked) >= stateFresh; due {
+			known.asked = time.Now()
 		}
-		s.known[batch] = state{cancelled: known.cancelled, asked: time.Now()}
+	})
+	if due {
 		s.asks.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), statePatience)
 			defer cancel()
 			_, _ = s.ask(ctx, batch) // the cached state stays
 		})
 	}
-	return known.cancelled
+	return cancelled
 }
 
 // ask queries the store, and caches the answer.
@@ -62,12 +60,7 @@ func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err err
 		return false, err
 	}
 	cancelled = found.ID == batch && found.State == batches.StateCancelled
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[string]state{}
-	}
-	s.known[batch] = state{cancelled: cancelled, asked: time.Now()}
+	s.known.Change(batch, func(known *state) { *known = state{cancelled: cancelled, asked: time.Now()} })
 	return cancelled, nil
 }
 

@@ -36,6 +36,9 @@ func MeterText(m reservations.Meter) string {
 	if m.MaxReserved != reservations.Unlimited {
 		text += " max_reserved " + number(max(0, m.MaxReserved))
 	}
+	if m.Headroom > 0 {
+		text += " headroom " + number(m.Headroom)
+	}
 	if m.Kind == reservations.KindWindow {
 		text += " window"
 		if m.Spread {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 )
@@ -144,7 +145,7 @@ func (f *figures) end() string {
 func (f *figures) lostText() string {
 	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
 		cli.Plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
-		leftText((f.lostIn + recoverEvery).Seconds()))
+		leftText((f.lostIn + asynqdb.RecoverEvery).Seconds()))
 }
 
 // endOnce is end in a line of a table.

@@ -112,9 +112,9 @@ func (w *world) lease(t *testing.T, id string, line int, lease time.Duration) {
 // worker serves the queue.
 func TestWatchAsksForLostRequests(t *testing.T) {
 	t.Parallel()
-	by, asked := asynqdb.Serving{Workers: 1}, 0
+	by, asked := asynqdb.QueueState{Workers: 1}, 0
 	w := &watch{
-		serving: func(context.Context, string) (asynqdb.Serving, error) { return by, nil },
+		serving: func(context.Context, string) (asynqdb.QueueState, error) { return by, nil },
 		lost: func(context.Context, batches.Batch, int) (lost, error) {
 			asked++
 			return lost{requests: 3, in: time.Minute}, nil

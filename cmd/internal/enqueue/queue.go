@@ -46,8 +46,8 @@ func eachPage(
 }
 
 // serving returns what takes tasks from the queue.
-func (s services) serving(ctx context.Context, queue string) (asynqdb.Serving, error) {
-	return asynqdb.New(s.Queue).Serving(ctx, queue)
+func (s services) serving(ctx context.Context, queue string) (asynqdb.QueueState, error) {
+	return asynqdb.New(s.Queue).State(ctx, queue, "")
 }
 
 // goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
@@ -104,18 +104,13 @@ func oncePerQueue(running runningTasks) runningTasks {
 
 type runningTasks func(ctx context.Context, queue string) (map[string][]batchref.Ref, error)
 
-// A worker extends the leases of its tasks to 30 s every 5 s. Workers put a task back 30 s after its lease has ended;
-// they look for such tasks once a minute. All of that is asynq's.
-const (
-	leaseLeast   = 20 * time.Second // what a lease has left at least while its worker lives
-	recoverAfter = 30 * time.Second
-	recoverEvery = time.Minute
-)
+// leaseLeast is what a lease has left at least while its worker lives: asynq extends leases to 30 s every 5 s.
+const leaseLeast = 20 * time.Second
 
 // lost are requests whose workers are gone.
 type lost struct {
 	requests int
-	in       time.Duration // until asynq puts them back, at the earliest; recoverEvery later at the latest
+	in       time.Duration // until asynq puts them back, at the earliest; asynqdb.RecoverEvery later at the latest
 }
 
 // lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
@@ -145,7 +140,7 @@ func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (lost,
 	if err != nil || state.Lease.IsZero() || in > leaseLeast {
 		return lost{}, err
 	}
-	return lost{requests: len(active), in: max(0, in+recoverAfter)}, nil
+	return lost{requests: len(active), in: max(0, in+asynqdb.RecoverAfter)}, nil
 }
 
 // heal stores a result for the archived tasks of a batch that have none: their worker died, or could not reach the

@@ -37,21 +37,21 @@ type watch struct {
 	prices  map[string]config.Price
 	show    show
 	heal    func(context.Context, batches.Batch) error
-	serving func(ctx context.Context, queue string) (asynqdb.Serving, error)
+	serving func(ctx context.Context, queue string) (asynqdb.QueueState, error)
 	running runningTasks
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
 
 	samples []pace.Sample
-	moved   time.Time        // When a request ended last, or the archive was read.
-	asked   time.Time        // When Redis was last asked for running tasks, or a request ended.
-	by      *asynqdb.Serving // Nil while requests end, and if Redis could not be asked.
-	away    error            // Why Redis could not be asked.
-	trouble batches.Trouble  // As of asked.
-	missing int              // As of asked: requests that are not in the queue.
-	gone    lost             // As of asked.
-	need    *register.Need   // As of asked: what no live worker has.
-	priced  time.Time        // When usage is asked for next.
+	moved   time.Time           // When a request ended last, or the archive was read.
+	asked   time.Time           // When Redis was last asked for running tasks, or a request ended.
+	by      *asynqdb.QueueState // Nil while requests end, and if Redis could not be asked.
+	away    error               // Why Redis could not be asked.
+	trouble batches.Trouble     // As of asked.
+	missing int                 // As of asked: requests that are not in the queue.
+	gone    lost                // As of asked.
+	need    *register.Need      // As of asked: what no live worker has.
+	priced  time.Time           // When usage is asked for next.
 	usage   map[string]batches.Usage
 }
 

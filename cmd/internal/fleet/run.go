@@ -106,7 +106,7 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 // serveWith connects to the services and runs the worker.
 func serveWith(
 	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observer, logger *slog.Logger,
-) error {
+) (err error) {
 	c := s.over(said)
 	calls, err := newClients(c, env.Getenv, logger)
 	if err != nil {
@@ -117,7 +117,7 @@ func serveWith(
 	if err != nil {
 		return err
 	}
-	defer closeStores()
+	defer func() { closeStores(err) }()
 	watch.measure(queue, buckets)
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
@@ -184,10 +184,11 @@ func runLogged(ctx context.Context, w *worker.Worker, logger *slog.Logger, file 
 	return err
 }
 
-// openStores connects to the queue and the buckets, and logs where the buckets are.
+// openStores connects to the queue and the buckets, and logs where the buckets are. CloseAll takes the result of the
+// worker. After worker.ErrLeftBehind it closes nothing: asynq's server still stops, and panics without its client.
 func openStores(
 	ctx context.Context, env cli.Environment, kept string, log *slog.Logger, change func(*options.ClientOptions),
-) (queue redis.UniversalClient, buckets *connect.Buckets, closeAll func(), err error) {
+) (queue redis.UniversalClient, buckets *connect.Buckets, closeAll func(ran error), err error) {
 	if queue, err = connect.Redis(ctx, env.Getenv); err != nil {
 		return nil, nil, nil, err
 	}
@@ -195,8 +196,11 @@ func openStores(
 		return nil, nil, nil, errors.Join(err, queue.Close())
 	}
 	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))
-	// nothing is left to do over it
-	closeAll = func() { _ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) }
+	closeAll = func(ran error) {
+		if !errors.Is(ran, worker.ErrLeftBehind) {
+			_ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) // nothing is left to do over it
+		}
+	}
 	return queue, buckets, closeAll, nil
 }
 

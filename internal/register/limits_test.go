@@ -1,0 +1,50 @@
+package register_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+)
+
+// Workers compare these texts: two meters that differ in one setting have different texts.
+func TestTextHasEachSetting(t *testing.T) {
+	t.Parallel()
+	change := map[string]func(*reservations.Meter){
+		"Rate":        func(m *reservations.Meter) { m.Rate = 2 },
+		"Period":      func(m *reservations.Meter) { m.Period = time.Hour },
+		"Capacity":    func(m *reservations.Meter) { m.Capacity = 9 },
+		"MaxReserved": func(m *reservations.Meter) { m.MaxReserved = 3 },
+		"Kind":        func(m *reservations.Meter) { m.Kind = reservations.KindWindow },
+		"Start":       func(m *reservations.Meter) { m.Kind, m.Start = reservations.KindWindow, time.Second },
+		"Spread":      func(m *reservations.Meter) { m.Kind, m.Spread = reservations.KindWindow, true },
+		"Headroom":    func(m *reservations.Meter) { m.Headroom = 1 },
+		"Settle":      func(m *reservations.Meter) { m.Settle = reservations.SettleKeep },
+		"Adaptive":    func(m *reservations.Meter) { m.Adaptive.Max = 10 },
+	}
+	texts := map[string]string{}
+	add := func(name string, m reservations.Meter) {
+		text := register.MeterText(m)
+		if other, known := texts[text]; known {
+			t.Errorf("%s has the text of %s: %s", name, other, text)
+		}
+		texts[text] = name
+	}
+	plain := reservations.Meter{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 5}
+	add("the plain meter", plain)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[reservations.Meter]()) {
+		if field.Name == "Name" {
+			continue
+		}
+		m := plain
+		by := change[field.Name]
+		if by == nil {
+			t.Errorf("the test lacks the setting %s", field.Name)
+			continue
+		}
+		by(&m)
+		add(field.Name, m)
+	}
+}
