@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -89,9 +90,16 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func (h redisHook) note(command string, began time.Time, err error) {
-	label := h.m.commands.label(command)
-	h.m.observe(time.Since(began), metric.RedisSeconds, label)
+	h.observer(command).Observe(time.Since(began).Seconds())
 	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		h.m.count(metric.RedisErrors, label)
+		h.m.count(metric.RedisErrors, h.m.commands.label(command))
 	}
+}
+
+// observer measures a command. There are many calls of few commands.
+func (h redisHook) observer(command string) prometheus.Observer {
+	return h.m.calls.get(command, func() (prometheus.Observer, bool) {
+		label := h.m.commands.label(command)
+		return h.m.histograms[metric.RedisSeconds].WithLabelValues(label), label != other
+	})
 }

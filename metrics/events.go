@@ -34,7 +34,7 @@ func (m *Metrics) Event(e worker.Event) {
 }
 
 func (m *Metrics) started(s worker.Event) {
-	m.running.WithLabelValues(m.queues.label(s.Task.Queue)).Inc()
+	m.of(s.Task).running.Inc()
 	for _, c := range s.Charges {
 		m.count(metric.Starts, c.Limit, m.keys.label(c.Limit, c.Key))
 	}
@@ -46,12 +46,16 @@ func (m *Metrics) started(s worker.Event) {
 }
 
 func (m *Metrics) finished(f worker.Event) {
-	queue, name := m.queues.label(f.Task.Queue), m.types.label(f.Task.Type)
+	c := m.of(f.Task)
 	if !f.Foreign {
-		m.running.WithLabelValues(queue).Dec()
+		c.running.Dec()
 	}
-	m.count(metric.Finished, queue, name, string(f.Kind))
-	m.observe(f.Elapsed, metric.Duration, name)
+	if f.Kind == worker.KindSucceeded {
+		c.succeeded.Inc()
+	} else {
+		m.count(metric.Finished, c.queue, c.name, string(f.Kind))
+	}
+	c.duration.Observe(f.Elapsed.Seconds())
 	for _, c := range f.Charges {
 		key := m.keys.label(c.Limit, c.Key)
 		for meter, n := range c.Tokens {

@@ -48,6 +48,8 @@ type Metrics struct {
 	counters   map[string]*prometheus.CounterVec
 	histograms map[string]*prometheus.HistogramVec
 	running    *prometheus.GaugeVec
+	kinds      cache[kind, *counts]
+	calls      cache[string, prometheus.Observer] // of Redis, by command
 	fleet      *fleet
 }
 
