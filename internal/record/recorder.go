@@ -17,6 +17,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/coalesce"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
@@ -54,7 +55,7 @@ func New(
 ) *Recorder {
 	return &Recorder{
 		store: store, writer: newWriter(store.FinishMany), log: log, read: read,
-		states: states{store: store},
+		states: states{store: store, known: bounded.Map[string, state]{Most: statesKept}},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	stateFresh    = 3 * time.Second // how long the stored state of a batch is used without a new query
 	statePatience = 5 * time.Second
+	statesKept    = 1000
 )
 
 // states caches the states of batches. No call waits for the database: the cached state counts, and a query in the
