@@ -398,3 +398,29 @@ func TestTheClockRunsBack(t *testing.T) {
 		t.Errorf("after an hour: %+v", look)
 	}
 }
+
+// All tasks of a flow are cancelled, and the flow begins again: its new tasks share the bucket with another flow, as if
+// there had been no others.
+func TestCancelledTasksOfAFlowDoNotDelayItsNextOnes(t *testing.T) {
+	t.Parallel()
+	for _, flow := range []string{"tenant", ""} {
+		onBoth(t, func(t *testing.T, f fixture) {
+			t.Helper()
+			join := func(flow string, ids ...string) {
+				for _, id := range ids {
+					f.join(waitlist.Entry{Task: task(id), Bucket: "openai", Flow: flow, Cost: 1})
+				}
+			}
+			join("other", "o1", "o2", "o3")
+			wrong := tasks("w1", "w2", "w3", "w4", "w5")
+			for _, one := range wrong {
+				join(flow, one.ID)
+			}
+			_, err := f.Leave(t.Context(), wrong)
+			f.check(err)
+			join(flow, "n1", "n2")
+			f.sooner()
+			same(t, "order", tasks("n1", "o1", "n2", "o2", "o3"), tasksOf(f.due().Heads))
+		})
+	}
+}

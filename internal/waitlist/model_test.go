@@ -214,14 +214,24 @@ func (m *model) join(e waitlist.Entry) {
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
 }
 
-// giveBack moves the end of a caller's flow back.
+// giveBack forgets the flow of a task that left, if it has no other tasks. Otherwise it moves the end of a caller's
+// flow back.
 func (m *model) giveBack(t waitlist.Task) {
-	if k := m.tasks[t]; k != nil && t.Queue == waitlist.QueueCallers {
-		c := m.bucket(k.bucket).class(k.classes[k.bucket])
-		if end, moved := c.ends[k.flow]; moved {
-			c.ends[k.flow] = end - k.given
+	k := m.tasks[t]
+	m.forget(t)
+	if k == nil {
+		return
+	}
+	ends := m.bucket(k.bucket).class(k.classes[k.bucket]).ends
+	for _, other := range m.tasks {
+		if other.bucket == k.bucket && other.flow == k.flow {
+			if end, moved := ends[k.flow]; moved && t.Queue == waitlist.QueueCallers {
+				ends[k.flow] = end - k.given
+			}
+			return
 		}
 	}
+	delete(ends, k.flow)
 }
 
 func (m *model) forget(t waitlist.Task) {
@@ -401,7 +411,6 @@ func (s subject) leave(t *rapid.T) {
 	for i, one := range all {
 		s.same("left", s.m.arrived(one), left[i])
 		s.m.giveBack(one)
-		s.m.forget(one)
 	}
 }
 

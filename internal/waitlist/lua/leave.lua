@@ -5,17 +5,21 @@
 -- Output, for each task: see arrived, as it was before.
 local before, answer, left = soonest(), {}, {}
 
--- giveBack moves the end of a caller's flow back by the cost of the caller: otherwise a flow whose callers do not have
--- the time to wait would be further behind with each of them. Tasks keep their turns: a later task of the flow would
--- pass earlier ones.
+-- giveBack has the next task of a flow not wait for the turns of tasks that left. A flow without tasks is forgotten.
+-- A caller moves the end of its flow back by its cost: otherwise a flow whose callers do not have the time to wait
+-- would be further behind with each of them. A task among others keeps its turn: a later task of the flow would pass
+-- earlier ones.
 local function giveBack(bucket, task)
-	if split(task) ~= callers then
-		return
-	end
 	local given, flow, inside = unpack(redis.call("HMGET", root .. "task:" .. task, "given", "flow", "in:" .. bucket))
 	local _, _, _, _, class = place(inside)
-	if class and number(given) > 0 then
-		redis.call("ZADD", root .. "flows:" .. with(bucket, class), "XX", "INCR", exact(-number(given)), flow)
+	if not class or not flow then
+		return
+	end
+	local flows = root .. "flows:" .. with(bucket, class)
+	if not redis.call("ZSCORE", root .. "waiting:" .. bucket, flow) then
+		redis.call("ZREM", flows, flow)
+	elseif number(given) > 0 then
+		redis.call("ZADD", flows, "XX", "INCR", exact(-number(given)), flow)
 	end
 end
 

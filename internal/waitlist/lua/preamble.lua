@@ -147,7 +147,7 @@ local function charge(bucket, tokens, flow, sign)
 	eachMeter(tokens, function(meter, n)
 		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
 	end)
-	if flow and flow ~= "" and tonumber(redis.call("ZINCRBY", root .. "waiting:" .. bucket, sign, flow)) <= 0 then
+	if flow and tonumber(redis.call("ZINCRBY", root .. "waiting:" .. bucket, sign, flow)) <= 0 then
 		redis.call("ZREM", root .. "waiting:" .. bucket, flow)
 	end
 end
