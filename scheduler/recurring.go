@@ -61,6 +61,7 @@ type recurrence struct {
 
 	schedule schedule
 	queue    string
+	charges  []reservations.Charge
 	since    time.Time // when this process looked first, on Redis's clock
 }
 
@@ -90,7 +91,8 @@ func (r Recurring) recurrence() (*recurrence, error) {
 	if err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "args", Problem: err.Error()})
 	}
-	return &recurrence{Recurring: r, schedule: parsed, queue: packed.Options.Queue}, errors.Join(faults...)
+	checked := &recurrence{Recurring: r, schedule: parsed, queue: packed.Options.Queue, charges: packed.Charges}
+	return checked, errors.Join(faults...)
 }
 
 // recurrences checks what a config lists. The error joins every fault, each with its path.
@@ -112,6 +114,19 @@ func recurrences(all []Recurring) ([]*recurrence, error) {
 		checked = append(checked, one)
 	}
 	return checked, errors.Join(faults...)
+}
+
+// neverServed lists the recurring tasks whose charges the limits can never serve: each of their ticks would be skipped.
+func neverServed(all []*recurrence, limiter *reservations.Limiter) error {
+	var faults []error
+	for _, r := range all {
+		for _, c := range r.charges {
+			if err := limiter.Validate(c); err != nil {
+				faults = append(faults, fmt.Errorf("%w: recurring.%s.args: %w", ErrInvalidConfig, r.Name, err))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // below puts a path before the fields of joined faults.

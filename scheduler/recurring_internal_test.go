@@ -15,6 +15,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -300,6 +302,44 @@ func TestAllRecurringFaultsAreReported(t *testing.T) {
 	} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
+
+// charged is a digest with a charge.
+type charged struct {
+	digest
+
+	limit, meter string
+}
+
+func (c charged) Charges() []reservations.Charge {
+	return []reservations.Charge{{Limit: c.limit, Tokens: reservations.Tokens{c.meter: 1}}}
+}
+
+func TestARecurringTaskThatItsLimitNeverServesIsRefused(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{})
+	defer func() { _ = client.Close() }()
+	known := reservations.Limit{Name: "known", Meters: []reservations.Meter{reservations.PerMinute("requests", 60)}}
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{known}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args charged
+		want error
+	}{
+		{charged{limit: "known", meter: "requests"}, nil},
+		{charged{limit: "unknown", meter: "requests"}, reservations.ErrUnknownLimit},
+		{charged{limit: "known", meter: "bytes"}, reservations.ErrInvalidCharge},
+	} {
+		_, err := New(client, limiter, Config{Recurring: []Recurring{{Name: "a", Spec: "@daily", Args: c.args}}})
+		if !errors.Is(err, c.want) || (c.want != nil) != errors.Is(err, ErrInvalidConfig) {
+			t.Errorf("%s of %s: %v, want %v", c.args.meter, c.args.limit, err, c.want)
+		}
+		if c.want != nil && !strings.Contains(err.Error(), "recurring.a.args: ") {
+			t.Errorf("no path in %v", err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type Scheduler struct {
 // New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue,
 // and nothing can be reserved. A Scheduler enqueues and lets tasks wait at once; it promotes tasks after Start. The
 // client is the caller's to close, after Stop. The error joins every fault of the config and matches
-// ErrInvalidConfig.
+// ErrInvalidConfig. A recurring task that the limiter could never serve is a fault as well.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Scheduler, error) {
 	if client == nil {
 		fault := &reservations.FieldError{Field: "client", Problem: "must not be nil"}
@@ -45,6 +45,11 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	recurring, err := recurrences(config.Recurring)
 	if err != nil {
 		return nil, err
+	}
+	if limiter != nil {
+		if err := neverServed(recurring, limiter); err != nil {
+			return nil, err
+		}
 	}
 	s := &Scheduler{
 		config: config, recurring: recurring, limiter: limiter, tracer: config.tracer(),
