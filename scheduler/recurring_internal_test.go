@@ -332,7 +332,7 @@ func TestARecurringTaskThatItsLimitNeverServesIsRefused(t *testing.T) {
 	}{
 		{charged{limit: "known", meter: "requests"}, nil},
 		{charged{limit: "unknown", meter: "requests"}, reservations.ErrUnknownLimit},
-		{charged{limit: "known", meter: "bytes"}, reservations.ErrInvalidCharge},
+		{charged{limit: "known", meter: "bytes"}, reservations.ErrUnknownMeter},
 	} {
 		_, err := New(client, limiter, Config{Recurring: []Recurring{{Name: "a", Spec: "@daily", Args: c.args}}})
 		if !errors.Is(err, c.want) || (c.want != nil) != errors.Is(err, ErrInvalidConfig) {
