@@ -225,7 +225,13 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 
 // deliver has the next wake deliver the tasks, each once: a task of a queue that can't be woken is promoted again.
 func (d *dispatcher) deliver(promoted []waitlist.Task, rank map[waitlist.Task]int) {
-	d.awake = slices.DeleteFunc(d.awake, func(w waking) bool { return slices.Contains(promoted, w.task) })
+	if len(d.awake) > 0 {
+		again := map[waitlist.Task]bool{}
+		for _, t := range promoted {
+			again[t] = true
+		}
+		d.awake = slices.DeleteFunc(d.awake, func(w waking) bool { return again[w.task] })
+	}
 	for _, t := range promoted {
 		d.awake = append(d.awake, waking{task: t, rank: rank[t]})
 	}
