@@ -76,5 +76,5 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 // Load implements reservations.Store: it reads the document and the server's clock.
 func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	read, err := s.read(ctx, bucket.Name(limit, key), 0)
-	return read.bucket, read.clock, err
+	return read.Bucket, read.Clock, err
 }

@@ -71,7 +71,7 @@ func FuzzDecode(f *testing.F) {
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("r", 10)}}
 	f.Fuzz(func(t *testing.T, text []byte, clock int64) {
 		_, _ = stored.DecodeOverride(text)
-		b, err := stored.Decode(text)
+		b, err := stored.DecodeBucket(text)
 		if err != nil || b.Version == math.MaxInt64 {
 			return
 		}
@@ -81,7 +81,7 @@ func FuzzDecode(f *testing.F) {
 			if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 				t.Errorf("%s: hold %v, wait %v", op, o.Hold, o.Wait())
 			}
-			if _, err := stored.Decode(stored.Encode(after)); err != nil && after.Version > 0 {
+			if _, err := stored.DecodeBucket(stored.Encode(after)); err != nil && after.Version > 0 {
 				t.Errorf("%s: the bucket %+v can't be read again: %v", op, after, err)
 			}
 		}
