@@ -36,6 +36,16 @@ func whole() bucket.Bucket {
 	}
 }
 
+// A bucket of 1970 is stored, although its moment is the number that stands for none.
+func TestFirstMoment(t *testing.T) {
+	t.Parallel()
+	b := whole()
+	b.At = time.Unix(0, 0).UTC()
+	if again, err := stored.DecodeBucket(stored.Encode(b)); err != nil || !cmp.Equal(again, b) {
+		t.Errorf("decoded: %v: %s", err, cmp.Diff(b, again))
+	}
+}
+
 // The stored form of a bucket stays the same: processes of two versions share buckets.
 func TestFormat(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package storetest
+package reservations_test
 
 import (
 	"bufio"
@@ -150,5 +150,5 @@ func (r recording) byRounding(s recordedStep) bool {
 		margin -= math.Round(margin/r.Config.Rate) * r.Config.Rate
 	}
 	perMillisecond := r.Config.Rate / r.Config.Period * dyadic
-	return math.Abs(margin) < noMoreThan && perMillisecond != math.Trunc(perMillisecond)
+	return math.Abs(margin) < bucket.Tolerance && perMillisecond != math.Trunc(perMillisecond)
 }
