@@ -65,7 +65,7 @@ const noCapacity = 1e-9
 
 func readRecordings(t *testing.T, path string) (all []recording) {
 	t.Helper()
-	file, err := os.Open(path) //nolint:gosec // the tester names it
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

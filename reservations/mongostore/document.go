@@ -26,7 +26,7 @@ const (
 type document struct {
 	ID      string                     `bson:"_id,omitempty"` // the bucket's name; set in a new document alone
 	Bucket  bucket.Bucket              `bson:",inline"`
-	Tag     int64                      `bson:"tag"`               // random, another one after each swap, which looks for it
+	Tag     int64                      `bson:"tag"`               // of the last swap, random: a swap looks for it
 	Expires bson.DateTime              `bson:"expires,omitempty"` // when the TTL index deletes the document
 	Clock   time.Time                  `bson:"clock,omitempty"`   // the server's clock, in answers
 	Inbox   []entry                    `bson:"inbox,omitempty"`   // see inbox.go
