@@ -9,7 +9,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// ErrEvicts is matched when the server may evict buckets: a limit would be exceeded by as much.
+// ErrEvicts is matched when the server may evict buckets, now or once it has a maxmemory: a limit would be exceeded by
+// as much.
 var ErrEvicts = errors.New("redisstore: redis may evict buckets")
 
 // check asks the server whether it can keep buckets.
@@ -28,10 +29,10 @@ func (s *Store) check(ctx context.Context) error {
 			fields[name] = value
 		}
 	}
-	policy, most := fields["maxmemory_policy"], fields["maxmemory"]
-	if policy == "" || policy == "noeviction" || most == "0" {
+	policy := fields["maxmemory_policy"]
+	if policy == "" || policy == "noeviction" {
 		return nil
 	}
 	return fmt.Errorf("%w: maxmemory is %s and maxmemory-policy %s; it must be noeviction, which asynq needs as well",
-		ErrEvicts, most, policy)
+		ErrEvicts, fields["maxmemory"], policy)
 }
