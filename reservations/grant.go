@@ -107,6 +107,9 @@ type notCalledError struct{ error }
 
 func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled} }
 
+// errNoCall is returned before anything is taken.
+var errNoCall = errors.New("reservations: Do needs a call, and it is nil")
+
 // Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
 // it is. How call ends decides what stays charged:
 //
@@ -120,6 +123,9 @@ func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled}
 // within it, the estimate stays charged, and refill heals that: this is no error of Do. An amount in used that can't be
 // is one, beside that of call.
 func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Context) (Tokens, error)) error {
+	if call == nil {
+		return errNoCall
+	}
 	g, err := l.Wait(ctx, charges...)
 	if err != nil {
 		return err
