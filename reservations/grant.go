@@ -111,7 +111,7 @@ func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled}
 var errNoCall = errors.New("reservations: Do needs a call, and it is nil")
 
 // Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
-// it is. How call ends decides what stays charged:
+// it is. A nil call is an error, and nothing is taken. How call ends decides what stays charged:
 //
 //   - used is what it really used, also beside an error: Settle. Nil means that the estimate was right.
 //   - ErrNotCalled: all is given back, whatever used says.
