@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func TestRules(t *testing.T) {
 		{"adaptive", testAdaptive},
 		{"holds", testHolds},
 		{"calls in flight", testInFlight},
+		{"concurrent through a limiter", testConcurrentLimiter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -259,4 +261,31 @@ func testInFlight(d driver) {
 	d.i.Advance(25 * time.Second)
 	d.wantStart(d.one(lease(bucket.OpStart, 4, 1, 3)), 0)
 	d.want(d.one(lease(bucket.OpRenew, 1<<62)), reservations.StateRefused, 0)
+}
+
+// A limiter shares calls between callers.
+func testConcurrentLimiter(d driver) {
+	limit := oneMeter(10, 100, reservations.Unlimited)
+	limiter, err := reservations.New(d.i.Store, []reservations.Limit{limit}, reservations.Config{CallTimeout: time.Minute})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var started atomic.Int64
+	eachOf(callers, func(int) {
+		for range 8 {
+			o, err := limiter.Start(d.t.Context(), reservations.Charge{
+				Limit: limit.Name, Tokens: reservations.Tokens{"m": 1},
+			})
+			if err != nil {
+				d.t.Error(err)
+				return
+			}
+			if o.Started() {
+				started.Add(1)
+			}
+		}
+	})
+	if started.Load() != 102 {
+		d.t.Errorf("%d callers through a limiter: %d started, want exactly 102", callers, started.Load())
+	}
 }

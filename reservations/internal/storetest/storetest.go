@@ -69,7 +69,6 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		{"context cancelled", testCancelled},
 		{"concurrent", testConcurrent},
 		{"concurrent processes", testConcurrentProcesses},
-		{"concurrent through a limiter", testConcurrentLimiter},
 		{"concurrent settlements", testConcurrentSettlements},
 		{"model", testModel},
 	} {
