@@ -19,7 +19,8 @@ func (s *Store) check(ctx context.Context) error {
 		return fmt.Errorf("ask redis whether it can keep buckets "+
 			"(it needs EVAL, EVALSHA, GET, SET, TIME and INFO on %s*): %w", root, err)
 	}
-	info, err := s.client.Eval(ctx, memoryScript, []string{keyEpoch}).Text() // a key, so that a cluster asks the node
+	const memory = `return redis.call("INFO", "memory")`
+	info, err := s.client.Eval(ctx, memory, []string{keyEpoch}).Text() // a key, so that a cluster asks the node
 	if err != nil {
 		return fmt.Errorf("%w: ask redis for its memory: %w", reservations.ErrUnavailable, err)
 	}
