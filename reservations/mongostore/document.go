@@ -16,21 +16,21 @@ const (
 	fieldTag     = "tag"
 	fieldClock   = "clock"
 	fieldInbox   = "inbox"
-	fieldAnswers = "answers"
+	fieldAnswers = "replies"
 	// keepFull is how long a full bucket is kept.
 	keepFull = time.Minute
 )
 
 // document is a bucket as the server holds it. An update leaves other fields as they are, so that a later version may
-// add some.
+// add some. ID is the bucket's name, and set in a new document alone.
 type document struct {
-	ID      string                     `bson:"_id,omitempty"` // the bucket's name; set in a new document alone
+	ID      string                     `bson:"_id,omitempty"`
 	Bucket  bucket.Bucket              `bson:",inline"`
-	Tag     int64                      `bson:"tag"`               // of the last swap, random: a swap looks for it
-	Expires bson.DateTime              `bson:"expires,omitempty"` // when the TTL index deletes the document
-	Clock   time.Time                  `bson:"clock,omitempty"`   // the server's clock, in answers
-	Inbox   []entry                    `bson:"inbox,omitempty"`   // see inbox.go
-	Answers map[string][]bucket.Answer `bson:"answers,omitempty"` // by the ID of the entry, with this Bucket
+	Tag     int64                      `bson:"tag"`               // Random, another one after each swap.
+	Expires bson.DateTime              `bson:"expires,omitempty"` // For the TTL index.
+	Clock   time.Time                  `bson:"clock,omitempty"`   // The server's clock, in answers.
+	Inbox   []entry                    `bson:"inbox,omitempty"`   // See inbox.go.
+	Answers map[string][]bucket.Answer `bson:"replies,omitempty"` // By the ID of the entry, with this Bucket.
 }
 
 // newDocument is what a swap writes: a document without a clock, an inbox and answers.

@@ -23,7 +23,7 @@ func inboxOf(tb testing.TB, shape int64, request bson.M, answers any) []byte {
 		"forgot": int64(0), "tag": int64(1), "clock": time.Unix(1_767_225_600, 0),
 		"meters":  bson.A{bson.M{"n": "m", "s": 5.0, "r": 5.0, "rate": 10.0, "cap": 10.0}},
 		"inbox":   bson.A{bson.M{"i": int64(7), "l": shape, "a": int64(1_767_225_600e9), "q": bson.A{r}}},
-		"answers": answers,
+		"replies": answers,
 	})
 	if err != nil {
 		tb.Fatal(err)
