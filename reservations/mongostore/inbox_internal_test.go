@@ -25,8 +25,8 @@ func newRivals(t *testing.T) *rivals {
 	t.Helper()
 	r := &rivals{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	db := testenv.Database(t)
-	r.one = New(db, Options{Now: func() time.Time { return r.now }})
-	r.other = New(db, Options{Now: func() time.Time { return r.now }})
+	r.one = New(db, Options{}).WithClock(func() time.Time { return r.now })
+	r.other = New(db, Options{}).WithClock(func() time.Time { return r.now })
 	return r
 }
 
@@ -163,10 +163,10 @@ func TestAnsweredByAnother(t *testing.T) {
 	t.Parallel()
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
-	lost := New(r.one.buckets.Database(), Options{Now: func() time.Time {
+	lost := New(r.one.buckets.Database(), Options{}).WithClock(func() time.Time {
 		mustApply(t, r.other, l, 2) // between each read and its swap
 		return r.now
-	}})
+	})
 	stayBusy(lost)
 	o := mustApply(t, lost, l, 1)
 	if !o.Started() {
@@ -197,7 +197,7 @@ func TestWithdraw(t *testing.T) {
 	if b := mustApply(t, r.other, l, 1).Bucket; b.Version != 2 {
 		t.Errorf("version %d: the request that was taken back was answered", b.Version)
 	}
-	rude := New(r.one.buckets.Database(), Options{Now: func() time.Time {
+	rude := New(r.one.buckets.Database(), Options{}).WithClock(func() time.Time {
 		_, err := r.one.buckets.UpdateByID(context.WithoutCancel(t.Context()), "hourly", bson.D{
 			to("$set", bson.D{to(fieldTag, newTag()), to(fieldInbox, bson.A{})}),
 		})
@@ -205,7 +205,7 @@ func TestWithdraw(t *testing.T) {
 			t.Error(err)
 		}
 		return r.now
-	}})
+	})
 	stayBusy(rude)
 	_, err := rude.Apply(t.Context(), l.Rules(), "", startOf(1))
 	var u *bucket.UnavailableError
