@@ -55,8 +55,8 @@ func Encode(value any) bson.Raw {
 	return document.Bytes()
 }
 
-// Decode is the inverse of Encode; it ignores other fields. The error matches ErrMalformed. See Check for the buckets
-// of into.
+// Decode is the inverse of Encode; it ignores other fields. The document has to be BSON, as that of a database is. The
+// error matches ErrMalformed. See Check for the buckets of into.
 func Decode(document bson.Raw, into any) error {
 	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
 	if err := value.UnmarshalWithContext(&bson.DecodeContext{Registry: registry}, into); err != nil {
@@ -65,8 +65,11 @@ func Decode(document bson.Raw, into any) error {
 	return nil
 }
 
-// DecodeBucket returns the bucket of a document. The error matches ErrMalformed.
+// DecodeBucket returns the bucket of a document, which need not be BSON at all. The error matches ErrMalformed.
 func DecodeBucket(document bson.Raw) (b bucket.Bucket, err error) {
+	if err = document.Validate(); err != nil { // at a negative length, the decoder never ends
+		return b, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
 	if err = Decode(document, &b); err == nil {
 		err = Check(&b)
 	}

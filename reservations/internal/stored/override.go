@@ -37,7 +37,11 @@ func EncodeOverride(set reservations.Override) (Override, error) {
 // possible for a meter.
 func DecodeOverride(document bson.Raw) (reservations.Override, error) {
 	var o Override
-	if err := bson.Unmarshal(document, &o); err != nil {
+	err := document.Validate() // at a negative length, the decoder never ends
+	if err == nil {
+		err = bson.Unmarshal(document, &o)
+	}
+	if err != nil {
 		return reservations.Override{}, err
 	}
 	for _, x := range []float64{o.Set.Rate, o.Set.Capacity} {
