@@ -2,192 +2,12 @@ package reservations_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/storetest"
 )
-
-// replayLeast is how many steps of the recordings are compared at least.
-const replayLeast = 516
-
-// The recordings of Convex's rate limiter, replayed on the arithmetic alone: every decision, every time to retry and
-// every balance. CONVEX_VECTORS names another file. A consuming call is an Allow, with reserve a Reserve, and their
-// balance is the reserved one. That stores decide as the arithmetic does is for storetest.
-//
-// Some differences are on purpose. A max_reserved of zero there is unlimited here, and a capacity of zero is 1e-9
-// tokens. The times to retry of a refused reservation, and of one above the capacity, are not compared. A step that has
-// no counterpart here is left out, with the steps that follow; the log counts these steps by the reason.
-func TestConvexRecordings(t *testing.T) {
-	t.Parallel()
-	path, atLeast := "testdata/convex_hand.jsonl", replayLeast
-	if other := os.Getenv("CONVEX_VECTORS"); other != "" {
-		path, atLeast = other, 1
-	}
-	store := folding{clock: storetest.NewClock(), buckets: map[string]bucket.Bucket{}}
-	scenarios, compared, leftOut := 0, 0, map[string]int{}
-	for n, r := range readRecordings(t, path) {
-		steps, why := (&replay{t: t, store: store, key: fmt.Sprintf("%s, line %d", r.Name, n+1), recording: r}).run()
-		if compared += steps; steps > 0 {
-			scenarios++
-		}
-		if steps < len(r.Steps) {
-			leftOut[why] += len(r.Steps) - steps
-		}
-	}
-	t.Logf("%d steps of %d scenarios agree; left out: %v", compared, scenarios, leftOut)
-	if compared < atLeast {
-		t.Errorf("only %d steps were compared, want %d", compared, atLeast)
-	}
-}
-
-// replay is one scenario on a bucket of its own.
-type replay struct {
-	t         *testing.T
-	store     folding
-	key       string
-	recording recording
-	limit     reservations.Limit
-	limiter   *reservations.Limiter
-}
-
-// dry is the answer to a request that changes nothing.
-func (r *replay) dry(op bucket.Op, tokens ...float64) bucket.Answer {
-	r.t.Helper()
-	dry := bucket.Request{Op: op, Tokens: tokens, Dry: true}
-	answers, err := r.store.Apply(r.t.Context(), r.limit.Rules(), r.key, []bucket.Request{dry})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return answers[0]
-}
-
-// run returns how many steps were compared, and why no more.
-func (r *replay) run() (steps int, leftOut string) {
-	if r.limit, leftOut = r.recording.limit(); leftOut != "" || len(r.recording.Steps) == 0 {
-		return 0, leftOut
-	}
-	var err error
-	config := reservations.Config{CallTimeout: time.Minute}
-	if r.limiter, err = reservations.New(r.store, []reservations.Limit{r.limit}, config); err != nil {
-		r.t.Fatal(err)
-	}
-	last := r.recording.Steps[0].At
-	for _, s := range r.recording.Steps {
-		if leftOut := s.leftOut(last); leftOut != "" {
-			return steps, leftOut
-		}
-		at := time.UnixMicro(int64(math.Round(s.At * 1000)))
-		r.store.clock.Advance(at.Sub(r.store.clock.Now()))
-		last = s.At
-		if fault := r.step(s); fault != "" {
-			if r.recording.byRounding(s) {
-				return steps, differsRounding
-			}
-			r.t.Errorf("%s (%s), step %d %+v: %s", r.key, r.recording.Source, steps, s, fault)
-			return steps, "a fault"
-		}
-		steps++
-	}
-	return steps, ""
-}
-
-// step does what s did, and says what is different.
-func (r *replay) step(s recordedStep) string {
-	if s.Op == "reset" {
-		if err := r.limiter.Reset(r.t.Context(), r.limit.Name, r.key); err != nil {
-			return err.Error()
-		}
-		return r.compareRow(s)
-	}
-	o, err := r.ask(s)
-	if tooLarge := s.Error != nil; err != nil || tooLarge {
-		if !tooLarge || !errors.Is(err, reservations.ErrChargeTooLarge) {
-			return fmt.Sprintf("error %v", err)
-		}
-		return r.compareRow(s)
-	}
-	ok := o.Started() || o.State == reservations.StateReserved
-	if ok != s.OK {
-		return fmt.Sprintf("got %s, wait %v", o.State, o.Wait())
-	}
-	overCapacity, refusedReserve := s.Count > r.limit.Meters[0].Cap(), s.Reserve && !ok
-	if want := retryAfter(s); !overCapacity && !refusedReserve && (o.Wait()-want).Abs() > time.Millisecond/2 {
-		return fmt.Sprintf("wait %v, want %v", o.Wait(), want)
-	}
-	return r.compareRow(s)
-}
-
-// ask asks what s asked. An error is that of the charge.
-func (r *replay) ask(s recordedStep) (bucket.Answer, error) {
-	charge := reservations.Charge{Limit: r.limit.Name, Key: r.key, Tokens: reservations.Tokens{"m": s.Count}}
-	if s.Reserve {
-		if err := r.limiter.Validate(charge); err != nil {
-			return bucket.Answer{}, err
-		}
-	}
-	ctx := r.t.Context()
-	switch {
-	case s.Op == "check" && s.Reserve:
-		return r.dry(bucket.OpReserve, s.Count), nil
-	case s.Op == "check":
-		return answer(r.limiter.Check(ctx, charge))
-	case s.Op == "reserve" && s.Reserve:
-		outcomes, err := r.limiter.Reserve(ctx, charge)
-		if err != nil {
-			return bucket.Answer{}, err
-		}
-		return answer(outcomes[0], nil)
-	case s.Op == "reserve":
-		g, err := r.limiter.Allow(ctx, charge)
-		if err != nil {
-			return bucket.Answer{}, err
-		}
-		return answer(g.Outcomes()[0], nil)
-	}
-	return bucket.Answer{}, fmt.Errorf("unknown op %q", s.Op)
-}
-
-// answer is that of the bucket.
-func answer(o reservations.Outcome, err error) (bucket.Answer, error) {
-	return bucket.Answer{State: o.State, RetryAt: o.RetryAt, At: o.At}, err
-}
-
-func retryAfter(s recordedStep) time.Duration {
-	if s.RetryAfter == nil {
-		return 0
-	}
-	return time.Duration(*s.RetryAfter * float64(time.Millisecond))
-}
-
-// compareRow compares the reserved balance with the stored row, which is older where the last calls were refused. No
-// row is a bucket that has never been used: full, unless its first window is still to come. A store need not write a
-// call that changes nothing, so the balance is that of a dry request.
-func (r *replay) compareRow(s recordedStep) string {
-	if toCome := r.recording.Config.Start; s.Value == nil && toCome != nil && *toCome > s.At {
-		return ""
-	}
-	b, m := r.dry(bucket.OpRefresh).Bucket, r.limit.Meters[0]
-	got, want := b.Meters[0].Reserved, m.Cap()
-	if s.Value != nil && s.Stored != nil {
-		passed := b.At.Sub(time.UnixMicro(int64(math.Round(*s.Stored * 1000))))
-		came := passed.Seconds() * r.limit.Rules().Meters[0].RatePerSecond()
-		if m.Kind == reservations.KindWindow { // stored is when a window started
-			came = math.Floor(float64(passed)/float64(m.Period)) * m.Rate
-		}
-		want = min(want, *s.Value+came)
-	}
-	if math.Abs(got-want) > bucket.Tolerance*max(1, math.Abs(want)) {
-		return fmt.Sprintf("balance %v, want %v", got, want)
-	}
-	return ""
-}
 
 // folding is a store that is no more than Fold: it keeps every bucket as Fold returns it.
 type folding struct {
@@ -213,4 +33,14 @@ func (f folding) Reset(_ context.Context, limit, key string) error {
 
 func (f folding) Load(_ context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	return f.buckets[bucket.Name(limit, key)], f.clock.Now(), nil
+}
+
+// The recordings of Convex's rate limiter, replayed on the arithmetic alone.
+func TestConvexRecordings(t *testing.T) {
+	t.Parallel()
+	storetest.Replay(t, "testdata/convex_hand.jsonl", 516, func(*testing.T) storetest.Instance {
+		clock := storetest.NewClock()
+		store := folding{clock: clock, buckets: map[string]bucket.Bucket{}}
+		return storetest.Instance{Store: store, Advance: clock.Advance}
+	})
 }

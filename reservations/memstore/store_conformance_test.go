@@ -16,6 +16,11 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, instance)
 }
 
+func TestConvexRecordings(t *testing.T) {
+	t.Parallel()
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, instance)
+}
+
 func instance(*testing.T) storetest.Instance {
 	clock := storetest.NewClock()
 	store := memstore.New(clock.Now)

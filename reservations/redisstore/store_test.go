@@ -76,6 +76,11 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, controlled)
 }
 
+func TestConvexRecordings(t *testing.T) {
+	t.Parallel()
+	storetest.Replay(t, "../testdata/convex_hand.jsonl", 516, controlled)
+}
+
 func TestConformanceLive(t *testing.T) {
 	t.Parallel()
 	storetest.RunLive(t, func(t *testing.T) storetest.Instance {

@@ -61,6 +61,32 @@ func testConcurrentProcesses(d driver) {
 	}
 }
 
+func testConcurrentLimiter(d driver) {
+	limit := oneMeter(10, 100, reservations.Unlimited)
+	limiter, err := reservations.New(d.i.Store, []reservations.Limit{limit}, reservations.Config{CallTimeout: time.Minute})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var started atomic.Int64
+	eachOf(callers, func(int) {
+		for range 8 {
+			o, err := limiter.Start(d.t.Context(), reservations.Charge{
+				Limit: limit.Name, Tokens: reservations.Tokens{"m": 1},
+			})
+			if err != nil {
+				d.t.Error(err)
+				return
+			}
+			if o.Started() {
+				started.Add(1)
+			}
+		}
+	})
+	if started.Load() != 102 {
+		d.t.Errorf("%d callers through a limiter: %d started, want exactly 102", callers, started.Load())
+	}
+}
+
 // Settlements that several processes repeat count once.
 func testConcurrentSettlements(d driver) {
 	d.limit = oneMeter(.001, 100, reservations.Unlimited)

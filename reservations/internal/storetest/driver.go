@@ -23,8 +23,18 @@ func start(n ...float64) bucket.Request { return ask(bucket.OpStart, n...) }
 
 func allow(n ...float64) bucket.Request { return ask(bucket.OpAllow, n...) }
 
+// promoted is the start of a task that waited with a reservation.
+func promoted(n ...float64) bucket.Request {
+	return bucket.Request{Op: bucket.OpStart, Tokens: n, Promoted: true, Reserved: true}
+}
+
 func ask(op bucket.Op, n ...float64) bucket.Request {
 	return bucket.Request{Op: op, Tokens: n}
+}
+
+func dry(r bucket.Request) bucket.Request {
+	r.Dry = true
+	return r
 }
 
 func block(d time.Duration) bucket.Request {

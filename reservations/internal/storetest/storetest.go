@@ -59,16 +59,27 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		name string
 		test func(d driver)
 	}{
+		{"requests fold in order", testFold},
 		{"empty batch", testEmptyBatch},
+		{"meters", testMeters},
+		{"dry changes nothing", testDry},
 		{"unchanged is not written", testUnchanged},
 		{"reset", testReset},
 		{"reset by another", testResetByAnother},
 		{"load", testLoad},
 		{"buckets are apart", testApart},
+		{"clock runs back", testClockBack},
+		{"limit changes", testChange},
 		{"settle once", testSettleOnce},
+		{"block", testBlock},
+		{"sync", testSync},
+		{"adaptive", testAdaptive},
+		{"holds", testHolds},
+		{"calls in flight", testInFlight},
 		{"context cancelled", testCancelled},
 		{"concurrent", testConcurrent},
 		{"concurrent processes", testConcurrentProcesses},
+		{"concurrent through a limiter", testConcurrentLimiter},
 		{"concurrent settlements", testConcurrentSettlements},
 		{"model", testModel},
 	} {

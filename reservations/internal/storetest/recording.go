@@ -1,4 +1,4 @@
-package reservations_test
+package storetest
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ const noCapacity = 1e-9
 
 func readRecordings(t *testing.T, path string) (all []recording) {
 	t.Helper()
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the tester names it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,5 +150,5 @@ func (r recording) byRounding(s recordedStep) bool {
 		margin -= math.Round(margin/r.Config.Rate) * r.Config.Rate
 	}
 	perMillisecond := r.Config.Rate / r.Config.Period * dyadic
-	return math.Abs(margin) < bucket.Tolerance && perMillisecond != math.Trunc(perMillisecond)
+	return math.Abs(margin) < noMoreThan && perMillisecond != math.Trunc(perMillisecond)
 }
