@@ -117,7 +117,7 @@ func ValidateCharges(charges []Charge) error {
 			return err
 		}
 		for name, n := range c.Tokens {
-			if err := c.validateAmount(name, n); err != nil {
+			if err := c.validateNumber(name, n); err != nil {
 				return err
 			}
 		}
@@ -131,11 +131,19 @@ func ValidateCharges(charges []Charge) error {
 // validateNames refuses a charge that no limit can serve, whatever it takes.
 func (c Charge) validateNames() error { return errors.Join(c.validateKey(), c.validateFlow()) }
 
-func (c Charge) validateAmount(meter string, n float64) error {
+func (c Charge) validateNumber(meter string, n float64) error {
 	if math.IsNaN(n) || n < 0 || n > bucket.LargestAmount {
 		return c.fault(ErrInvalidCharge, meter, "%v tokens must be a number from 0 to %g", n, bucket.LargestAmount)
 	}
 	return nil
+}
+
+// validateAmount refuses what can't be an amount of a meter, in a charge, a settlement or a provider's balance.
+func (c Charge) validateAmount(l Limit, meter string, n float64) error {
+	if l.meter(meter) < 0 {
+		return c.fault(ErrUnknownMeter, meter, "limit %q has no such meter; %s", l.Name, nearest.There(meter, l.meterNames()))
+	}
+	return c.validateNumber(meter, n)
 }
 
 // validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
@@ -146,11 +154,7 @@ func (c Charge) validate(l Limit) error {
 		return err
 	}
 	for name, n := range c.Tokens {
-		if l.meter(name) < 0 {
-			return c.fault(ErrUnknownMeter, name, "limit %q has no such meter; %s", l.Name,
-				nearest.There(name, l.meterNames()))
-		}
-		if err := c.validateAmount(name, n); err != nil {
+		if err := c.validateAmount(l, name, n); err != nil {
 			return err
 		}
 	}

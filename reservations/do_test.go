@@ -84,6 +84,18 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// Without a call nothing is taken.
+func TestDoWithoutACall(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, pool())
+	if err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 40)}, nil); err == nil {
+		t.Error("there is no error")
+	}
+	if left := l.left("pool", ""); len(left) != 0 {
+		t.Errorf("the bucket was used: %v", left)
+	}
+}
+
 // A panic goes on, and the estimate stays charged. Of several limits each settles the meters that it has.
 func TestDoThatPanics(t *testing.T) {
 	t.Parallel()

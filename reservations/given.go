@@ -50,10 +50,6 @@ func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 	if set != nil || err != nil {
 		return set, err
 	}
-	if !nameShape.MatchString(c.Limit) {
-		_, err = l.Limits().find(nil, c.Limit)
-		return nil, err
-	}
 	sets, err := l.resolved.calls.Do(ctx, bucketKey{limit: c.Limit, key: c.Key}, struct{}{})
 	switch {
 	case errors.Is(err, ErrUnknownLimit):

@@ -107,8 +107,11 @@ type notCalledError struct{ error }
 
 func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled} }
 
+// errNoCall is returned before anything is taken.
+var errNoCall = errors.New("reservations: Do needs a call, and it is nil")
+
 // Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
-// it is. How call ends decides what stays charged:
+// it is. A nil call is an error, and nothing is taken. How call ends decides what stays charged:
 //
 //   - used is what it really used, also beside an error: Settle. Nil means that the estimate was right.
 //   - ErrNotCalled: all is given back, whatever used says.
@@ -120,6 +123,9 @@ func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled}
 // within it, the estimate stays charged, and refill heals that: this is no error of Do. An amount in used that can't be
 // is one, beside that of call.
 func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Context) (Tokens, error)) error {
+	if call == nil {
+		return errNoCall
+	}
 	g, err := l.Wait(ctx, charges...)
 	if err != nil {
 		return err

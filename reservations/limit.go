@@ -27,6 +27,8 @@ const (
 	MaxBlockDefault = 10 * time.Minute
 	// MaxBlockMost bounds Limit.MaxBlock.
 	MaxBlockMost = 24 * time.Hour
+	// OrdinaryShareDefault is the share of a limit that ordinary tasks keep while urgent ones wait.
+	OrdinaryShareDefault = 0.1
 )
 
 // SettleMode says what a settlement may do to the bucket. It has to match how the provider counts.
@@ -156,6 +158,9 @@ func (l Limit) Validate() error {
 	if l.MaxBlock < 0 || l.MaxBlock > MaxBlockMost {
 		fault("max_block", "%v must be from 0 to %v; zero means %v", l.MaxBlock, MaxBlockMost, MaxBlockDefault)
 	}
+	if s := l.OrdinaryShare; s != 0 && !(s > 0 && s < 1) {
+		fault("ordinary_share", "%v must be between 0 and 1, or zero for %v", s, OrdinaryShareDefault)
+	}
 	l.validateShards(fault)
 	if len(l.Meters) == 0 {
 		fault("meters", "needs at least one meter")
@@ -175,7 +180,6 @@ func (l Limit) Validate() error {
 		}
 		m.validate(func(field, format string, args ...any) { fault(m.Name+"."+field, format, args...) })
 	}
-	l.validateHeadroom(fault)
 	l.validateFlows(fault)
 	if len(faults) == 0 {
 		return nil
@@ -198,6 +202,13 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
 		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
 			m.Capacity, smallestAmount, bucket.LargestAmount)
+	}
+	switch {
+	case m.Headroom == 0:
+	case !(m.Headroom > 0 && m.Headroom < m.Cap()):
+		fault("headroom", "%v must not be negative, and less than the capacity, %v", m.Headroom, m.Cap())
+	case m.windowed():
+		fault("headroom", "a fixed window can't keep headroom for urgent tasks, only a token bucket can")
 	}
 	m.validateWindow(fault)
 	m.validateAdaptive(fault)

@@ -108,7 +108,8 @@ func (l *Limiter) validate(c Charge) error {
 	case set == nil:
 		return c.validateNames()
 	}
-	return set.validate(c)
+	_, err = set.serving(c)
+	return err
 }
 
 // Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit
@@ -153,18 +154,15 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 	if err != nil {
 		return nil, err
 	}
+	var limit Limit
 	for _, c := range charges {
 		if c.Bucket() != charges[0].Bucket() {
 			return nil, c.fault(ErrInvalidCharge, "", "bucket is %q: all charges must be for bucket %q",
 				c.Bucket(), charges[0].Bucket())
 		}
-		if err = set.validate(c); err != nil {
+		if limit, err = set.serving(c); err != nil {
 			return nil, err
 		}
-	}
-	limit, err := set.For(charges[0].Limit, charges[0].Key)
-	if err != nil {
-		return nil, err
 	}
 	n, shards, shard, runs := len(charges), limit.shards(), charges[0].Shard, 1
 	if shards > 1 && shard == 0 {
@@ -275,10 +273,7 @@ func (l *Limiter) resolve(ctx context.Context, c Charge) (bucket.Limit, Charge, 
 	if err != nil {
 		return bucket.Limit{}, c, err
 	}
-	if err = set.validate(c); err != nil {
-		return bucket.Limit{}, c, err
-	}
-	whole, err := set.For(c.Limit, c.Key)
+	whole, err := set.serving(c)
 	if err != nil {
 		return bucket.Limit{}, c, err
 	}

@@ -82,17 +82,20 @@ func (l Limit) bucket(c Charge) (Limit, error) {
 	return l.forKey(c.Key).shard(c.Shard), nil
 }
 
-// validate says why a charge can never be served. Overrides do not count: what the limit serves as it is configured, it
-// serves with any of them.
-func (s *LimitSet) validate(c Charge) error {
+// serving is the limit of a charge, for its key. The error says why the charge can never be served. Overrides do not
+// count for that: what the limit serves as it is configured, it serves with any of them.
+func (s *LimitSet) serving(c Charge) (Limit, error) {
 	limit, err := s.Configured(c.Limit)
+	if err == nil {
+		err = c.validate(limit)
+	}
+	if err == nil {
+		err = c.validateShard(limit)
+	}
 	if err != nil {
-		return err
+		return Limit{}, err
 	}
-	if err := c.validate(limit); err != nil {
-		return err
-	}
-	return c.validateShard(limit)
+	return s.For(c.Limit, c.Key)
 }
 
 // replaced is a set with other limits and the same overrides. The error joins all faults and matches ErrInvalidLimit.

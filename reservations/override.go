@@ -23,12 +23,12 @@ type Override struct {
 	Key string
 	// Rate tokens come back every Period. Both must be positive, and zero for MeterInFlight.
 	Rate   float64
-	Period time.Duration
+	Period time.Duration `bson:"-"`
 	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is
 	// one period's worth of the new rate. NoBurst is its own value. Of MeterInFlight it is how many calls may run at once.
 	Capacity float64
 	// SetAt and By say when the override was set, and by which person. They are for people.
-	SetAt time.Time
+	SetAt time.Time `bson:"set_at"`
 	By    string
 }
 

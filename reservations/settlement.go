@@ -134,21 +134,11 @@ func (c Charge) corrections(l Limit, used Tokens) (back []float64, err error) {
 func (c Charge) eachUse(l Limit, used Tokens, use func(k int, name string, n float64)) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		one := Charge{Limit: c.Limit, Key: c.Key, Tokens: Tokens{name: used[name]}}
-		if err := one.validateUse(l); err != nil {
+		if err := c.validateAmount(l, name, used[name]); err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		use(l.meter(name), name, used[name])
 	}
 	return errors.Join(faults...)
-}
-
-// validateUse is Validate without a largest charge: usage has no bound of the limit.
-func (c Charge) validateUse(l Limit) error {
-	l.Meters = slices.Clone(l.Meters)
-	for k := range l.Meters {
-		l.Meters[k].MaxReserved = Unlimited
-	}
-	return c.validate(l)
 }

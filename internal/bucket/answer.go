@@ -14,18 +14,18 @@ const (
 	StateSettled  State = "settled"
 )
 
-// Answer is the answer of a bucket to a Request.
+// Answer is the answer of a bucket to a Request. Its BSON form is what a store passes on to another process.
 type Answer struct {
-	State State
+	State State `bson:"s"`
 	// Hold is how long a started task has to wait in its worker, at most the constant Hold.
-	Hold time.Duration
+	Hold time.Duration `bson:"h,omitempty"`
 	// RetryAt is when the task could start if nothing else asks meanwhile, and for a block when the block in force
 	// ends. Zero where the task starts.
-	RetryAt time.Time
+	RetryAt time.Time `bson:"r,omitempty"`
 	// At is the moment of the answer on the store's clock, as RetryAt is.
-	At time.Time
+	At time.Time `bson:"a"`
 	// Bucket is the bucket after the request, or a later state of it.
-	Bucket Bucket
+	Bucket Bucket `bson:"-"`
 }
 
 // Started says whether the task starts.

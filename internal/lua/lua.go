@@ -8,9 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Script returns the script of the named files of a folder "lua", one behind the other. It panics where a file is
-// missing.
+// Script returns the script of Source.
 func Script(files embed.FS, names ...string) *redis.Script {
+	return redis.NewScript(Source(files, names...))
+}
+
+// Source returns the named files of a folder "lua", one behind the other. It panics where a file is missing.
+func Source(files embed.FS, names ...string) string {
 	var text strings.Builder
 	for _, name := range names {
 		part, err := files.ReadFile("lua/" + name + ".lua")
@@ -19,7 +23,7 @@ func Script(files embed.FS, names ...string) *redis.Script {
 		}
 		text.Write(part)
 	}
-	return redis.NewScript(text.String())
+	return text.String()
 }
 
 // Args are the arguments of a script for several things: some first, then all things.

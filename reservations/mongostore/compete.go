@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 const (
@@ -41,17 +42,17 @@ func (s *Store) leave(
 	}
 	began, gone := time.Now(), false
 	for wait := pauseMin; ; wait = min(2*wait, pauseMost) {
-		if r, ok := seen.answers[key(mine.ID)]; ok && len(r.Outcomes) == len(requests) {
+		if answers := seen.Answers[key(mine.ID)]; len(answers) == len(requests) {
 			s.memory.saw(name, seen, key(mine.ID))
-			return r.outcomes(seen.bucket), nil
+			return answers, nil
 		}
-		if gone || !slices.ContainsFunc(seen.inbox, func(e entry) bool { return e.ID == mine.ID }) {
+		if gone || !slices.ContainsFunc(seen.Inbox, func(e entry) bool { return e.ID == mine.ID }) {
 			err = &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
 			break
 		}
-		c := seen.fold(limit, seen.clock, nil)
-		outcomes := c.answered[mine.ID]
-		delete(c.answered, mine.ID) // needs no answer
+		c := seen.fold(limit, seen.Clock, nil)
+		outcomes := c.answered[answerTo(mine.ID)]
+		delete(c.answered, answerTo(mine.ID)) // needs no answer
 		if err = s.swap(ctx, name, seen, c); err == nil {
 			return outcomes, nil
 		}
@@ -80,8 +81,8 @@ func (s *Store) leave(
 // push adds an entry to the inbox, removes answers that were read, and returns the document.
 func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	last := s.memory.Get(name)
-	if e.At = last.now().UnixNano(); s.now != nil {
-		e.At = s.now().UnixNano()
+	if e.At = last.now(); s.now != nil {
+		e.At = s.now()
 	}
 	update := bson.D{to("$push", bson.D{to(fieldInbox, e)})}
 	if s.now == nil {
@@ -97,7 +98,7 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	after := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(returned(1, e.ID))
 	var raw bson.Raw
 	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
-		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
+		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, stored.Encode(update), after).Raw()
 		return err
 	})
 	if errors.Is(err, errLost) {

@@ -2,6 +2,7 @@ package mongostore
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,42 +16,46 @@ const (
 	fieldTag     = "tag"
 	fieldClock   = "clock"
 	fieldInbox   = "inbox"
-	fieldAnswers = "answers"
+	fieldAnswers = "replies"
 	// keepFull is how long a full bucket is kept.
 	keepFull = time.Minute
 )
 
-// document is what an answer holds beside the bucket. An update leaves other fields as they are, so that a later
-// version may add some.
+// document is a bucket as the server holds it. An update leaves other fields as they are, so that a later version may
+// add some. ID is the bucket's name, and set in a new document alone.
 type document struct {
-	Tag     int64            `bson:"tag"`     // random, another one after each swap: a swap looks for it
-	Clock   time.Time        `bson:"clock"`   // the server's clock, in answers
-	Inbox   []entry          `bson:"inbox"`   // see inbox.go
-	Answers map[string]reply `bson:"answers"` // by the ID of the entry
-	// expires is the date from which the TTL index deletes the document.
+	ID      string                     `bson:"_id,omitempty"`
+	Bucket  bucket.Bucket              `bson:",inline"`
+	Tag     int64                      `bson:"tag"`               // Random, another one after each swap.
+	Expires bson.DateTime              `bson:"expires,omitempty"` // For the TTL index.
+	Clock   time.Time                  `bson:"clock,omitempty"`   // The server's clock, in answers.
+	Inbox   []entry                    `bson:"inbox,omitempty"`   // See inbox.go.
+	Answers map[string][]bucket.Answer `bson:"replies,omitempty"` // By the ID of the entry, with this Bucket.
 }
 
-// encode returns the fields that a swap writes.
-func encode(b bucket.Bucket, tag int64) bson.D {
-	fields := bson.D{to(fieldTag, tag), to(fieldExpires, b.KeepUntil().Add(keepFull))}
-	elements, _ := stored.Encode(b).Elements()
-	for _, e := range elements {
-		fields = append(fields, to(e.Key(), e.Value()))
-	}
-	return fields
+// newDocument is what a swap writes: a document without a clock, an inbox and answers.
+func newDocument(b bucket.Bucket) document {
+	return document{Bucket: b, Tag: newTag(), Expires: bson.NewDateTimeFromTime(b.KeepUntil().Add(keepFull))}
 }
 
 // decode reads a whole document. The error matches stored.ErrMalformed.
-func decode(raw bson.Raw) (bucket.Bucket, document, error) {
-	var d document
-	if err := bson.Unmarshal(raw, &d); err != nil {
-		return bucket.Bucket{}, d, fmt.Errorf("%w: %w", stored.ErrMalformed, err)
+func decode(raw bson.Raw) (d document, err error) {
+	if err = stored.Decode(raw, &d); err != nil {
+		return d, err
 	}
 	if d.Tag == 0 {
-		return bucket.Bucket{}, d, fmt.Errorf("%w: the tag is missing", stored.ErrMalformed)
+		return d, fmt.Errorf("%w: the tag is missing", stored.ErrMalformed)
 	}
-	b, err := stored.Decode(raw)
-	return b, d, err
+	err = stored.Check(&d.Bucket)
+	for _, answers := range d.Answers {
+		for i := range answers {
+			answers[i].Bucket = d.Bucket
+		}
+	}
+	return d, err
 }
+
+// newTag is positive.
+func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // distinguishes writes, needs no secrecy
 
 func to(field string, value any) bson.E { return bson.E{Key: field, Value: value} }

@@ -43,7 +43,7 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		"not a number":        {"meters": bson.A{bson.M{"n": "m", "s": math.NaN(), "r": 1., "rate": 1., "cap": 1.}}},
 		"a negative period":   {"meters": bson.A{bson.M{"n": "m", "s": 1., "r": 1., "rate": 1., "cap": 1., "period": -1}}},
 		"a text as inbox":     {"inbox": "letters"},
-		"a text as answers":   {"answers": "many"},
+		"a text as answers":   {"replies": "many"},
 	} {
 		document := bson.M{}
 		maps.Copy(document, good)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // A process that lost twice leaves its requests in the inbox of the document, which does not change the tag. Every swap
@@ -26,40 +25,8 @@ const (
 type entry struct {
 	ID       int64            `bson:"i"`
 	Limit    int64            `bson:"l"` // the fingerprint of its limit
-	At       int64            `bson:"a"` // about the server's clock, in nanoseconds
+	At       time.Time        `bson:"a"` // about the server's clock
 	Requests []bucket.Request `bson:"q"`
-}
-
-// reply is the answer to an entry.
-type reply struct {
-	At       int64          `bson:"a"` // nanoseconds on the server's clock
-	Outcomes []outcomeReply `bson:"o"`
-}
-
-type outcomeReply struct {
-	State   bucket.State `bson:"s"`
-	Hold    int64        `bson:"h,omitempty"`
-	RetryAt int64        `bson:"r,omitempty"`
-}
-
-func replyOf(outcomes []bucket.Answer) reply {
-	r := reply{At: outcomes[0].At.UnixNano(), Outcomes: make([]outcomeReply, len(outcomes))}
-	for i, o := range outcomes {
-		r.Outcomes[i] = outcomeReply{State: o.State, Hold: int64(o.Hold), RetryAt: stored.Nanoseconds(o.RetryAt)}
-	}
-	return r
-}
-
-// outcomes is the inverse of replyOf, with a bucket that may be newer.
-func (r reply) outcomes(b bucket.Bucket) []bucket.Answer {
-	outcomes := make([]bucket.Answer, len(r.Outcomes))
-	for i, o := range r.Outcomes {
-		outcomes[i] = bucket.Answer{
-			State: o.State, Hold: time.Duration(o.Hold), RetryAt: stored.Moment(o.RetryAt), At: time.Unix(0, r.At).UTC(),
-			Bucket: b,
-		}
-	}
-	return outcomes
 }
 
 // fingerprint distinguishes limits.
@@ -71,23 +38,27 @@ func fingerprint(l bucket.Limit) int64 {
 
 func key(id int64) string { return strconv.FormatInt(id, 36) }
 
+// answerTo is the field of the answers to an entry.
+func answerTo(id int64) string { return fieldAnswers + "." + key(id) }
+
 // fold answers the entries of the inbox that were left for the limit, then the requests, at now.
 func (s state) fold(limit bucket.Limit, now time.Time, requests []bucket.Request) change {
-	c := change{after: s.bucket, answered: map[int64][]bucket.Answer{}}
-	if len(s.inbox) > 0 {
+	c := change{after: s.Bucket, answered: map[string][]bucket.Answer{}}
+	if len(s.Inbox) > 0 {
 		shape := fingerprint(limit)
-		for _, e := range s.inbox {
-			if _, done := c.answered[e.ID]; !done && e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
-				c.after, c.answered[e.ID] = bucket.Fold(c.after, limit, now, e.Requests)
+		for _, e := range s.Inbox {
+			_, done := c.answered[answerTo(e.ID)]
+			if !done && e.Limit == shape && len(e.Requests) > 0 && fits(limit, e.Requests) {
+				c.after, c.answered[answerTo(e.ID)] = bucket.Fold(c.after, limit, now, e.Requests)
 				c.taken = append(c.taken, e.ID)
-			} else if now.Sub(stored.Moment(e.At)).Abs() > entryKept {
+			} else if now.Sub(e.At).Abs() > entryKept {
 				c.taken = append(c.taken, e.ID)
 			}
 		}
 	}
 	c.after, c.outcomes = bucket.Fold(c.after, limit, now, requests)
-	for id, r := range s.answers {
-		if now.Sub(stored.Moment(r.At)).Abs() > entryKept {
+	for id, answers := range s.Answers {
+		if len(answers) == 0 || now.Sub(answers[0].At).Abs() > entryKept {
 			c.old = append(c.old, id)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // rivals are two processes on one bucket whose clock the test sets.
@@ -24,8 +25,8 @@ func newRivals(t *testing.T) *rivals {
 	t.Helper()
 	r := &rivals{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	db := testenv.Database(t)
-	r.one = New(db, Options{Now: func() time.Time { return r.now }})
-	r.other = New(db, Options{Now: func() time.Time { return r.now }})
+	r.one = New(db, Options{}).WithClock(func() time.Time { return r.now })
+	r.other = New(db, Options{}).WithClock(func() time.Time { return r.now })
 	return r
 }
 
@@ -83,19 +84,19 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 		t.Errorf("after two that were first: %+v", o)
 	}
 	seen := mustRead(t, r.other)
-	if len(seen.inbox) != 0 || len(seen.answers) != 2 {
-		t.Fatalf("inbox %v, answers %v", seen.inbox, seen.answers)
+	if len(seen.Inbox) != 0 || len(seen.Answers) != 2 {
+		t.Fatalf("inbox %v, answers %v", seen.Inbox, seen.Answers)
 	}
-	if got := seen.answers[key(11)].outcomes(seen.bucket); len(got) != 1 || !got[0].Started() || !got[0].At.Equal(r.now) {
+	if got := seen.Answers[key(11)]; len(got) != 1 || !got[0].Started() || !got[0].At.Equal(r.now) {
 		t.Errorf("the first is answered %+v", got)
 	}
 	wait := 12 * time.Minute // 2 tokens
-	got := seen.answers[key(12)].outcomes(seen.bucket)
+	got := seen.Answers[key(12)]
 	if len(got) != 2 || !got[0].Started() || got[1].State != reservations.StateReserved || got[1].Wait() != wait {
 		t.Errorf("the second is answered %+v", got)
 	}
-	if !reflect.DeepEqual(got[1].Bucket, seen.bucket) {
-		t.Errorf("bucket %+v, want %+v", got[1].Bucket, seen.bucket)
+	if !reflect.DeepEqual(got[1].Bucket, seen.Bucket) {
+		t.Errorf("bucket %+v, want %+v", got[1].Bucket, seen.Bucket)
 	}
 }
 
@@ -103,19 +104,15 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 func TestInboxKeepsRequests(t *testing.T) {
 	t.Parallel()
 	granted := bucket.Answer{At: time.Unix(1e9, 12_345_678).UTC(), Hold: 100*time.Millisecond + 1}
-	sent := entry{ID: 1, Limit: 2, At: 3, Requests: []bucket.Request{
+	sent := entry{ID: 1, Limit: 2, At: time.Unix(0, 3).UTC(), Requests: []bucket.Request{
 		{
 			Op: bucket.OpSettle, Tokens: []float64{.1, -2}, Reserved: true, For: 1, Lease: 2, ID: 3,
 			HoldEnd: granted.HoldEnd(),
 		},
 		{Op: bucket.OpStart, Promoted: true, Urgent: true, Dry: true},
 	}}
-	raw, err := bson.Marshal(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got entry
-	if err = bson.Unmarshal(raw, &got); err != nil || !reflect.DeepEqual(got, sent) {
+	if err := stored.Decode(stored.Encode(sent), &got); err != nil || !reflect.DeepEqual(got, sent) {
 		t.Errorf("%v: %+v, want %+v", err, got, sent)
 	}
 }
@@ -130,13 +127,13 @@ func TestInboxIsCleared(t *testing.T) {
 	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l.Rules()), Requests: unfit})
 	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(l.Rules()), Requests: startOf(1)})
 	mustApply(t, r.one, l, 1)
-	if seen := mustRead(t, r.one); len(seen.inbox) != 2 || len(seen.answers) != 1 || seen.bucket.Version != 3 {
-		t.Fatalf("inbox %v, answers %v, version %d", seen.inbox, seen.answers, seen.bucket.Version)
+	if seen := mustRead(t, r.one); len(seen.Inbox) != 2 || len(seen.Answers) != 1 || seen.Bucket.Version != 3 {
+		t.Fatalf("inbox %v, answers %v, version %d", seen.Inbox, seen.Answers, seen.Bucket.Version)
 	}
 	r.now = r.now.Add(entryKept + 1)
 	mustApply(t, r.one, l, 1)
-	if seen := mustRead(t, r.one); len(seen.inbox) != 0 || len(seen.answers) != 0 || seen.bucket.Version != 4 {
-		t.Errorf("inbox %v, answers %v, version %d", seen.inbox, seen.answers, seen.bucket.Version)
+	if seen := mustRead(t, r.one); len(seen.Inbox) != 0 || len(seen.Answers) != 0 || seen.Bucket.Version != 4 {
+		t.Errorf("inbox %v, answers %v, version %d", seen.Inbox, seen.Answers, seen.Bucket.Version)
 	}
 }
 
@@ -166,21 +163,21 @@ func TestAnsweredByAnother(t *testing.T) {
 	t.Parallel()
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
-	lost := New(r.one.buckets.Database(), Options{Now: func() time.Time {
+	lost := New(r.one.buckets.Database(), Options{}).WithClock(func() time.Time {
 		mustApply(t, r.other, l, 2) // between each read and its swap
 		return r.now
-	}})
+	})
 	stayBusy(lost)
 	o := mustApply(t, lost, l, 1)
 	if !o.Started() {
 		t.Errorf("got %+v", o)
 	}
 	discarded := lost.memory.Get("hourly").discarded
-	if len(discarded) != 1 || len(mustRead(t, r.one).answers) != 1 {
-		t.Fatalf("discarded %v of %v", discarded, mustRead(t, r.one).answers)
+	if len(discarded) != 1 || len(mustRead(t, r.one).Answers) != 1 {
+		t.Fatalf("discarded %v of %v", discarded, mustRead(t, r.one).Answers)
 	}
 	mustPush(t, lost, entry{ID: 11})
-	if left := mustRead(t, r.one).answers; len(left) != 0 || len(lost.memory.Get("hourly").discarded) != 0 {
+	if left := mustRead(t, r.one).Answers; len(left) != 0 || len(lost.memory.Get("hourly").discarded) != 0 {
 		t.Errorf("answers %v are left", left)
 	}
 }
@@ -200,7 +197,7 @@ func TestWithdraw(t *testing.T) {
 	if b := mustApply(t, r.other, l, 1).Bucket; b.Version != 2 {
 		t.Errorf("version %d: the request that was taken back was answered", b.Version)
 	}
-	rude := New(r.one.buckets.Database(), Options{Now: func() time.Time {
+	rude := New(r.one.buckets.Database(), Options{}).WithClock(func() time.Time {
 		_, err := r.one.buckets.UpdateByID(context.WithoutCancel(t.Context()), "hourly", bson.D{
 			to("$set", bson.D{to(fieldTag, newTag()), to(fieldInbox, bson.A{})}),
 		})
@@ -208,7 +205,7 @@ func TestWithdraw(t *testing.T) {
 			t.Error(err)
 		}
 		return r.now
-	}})
+	})
 	stayBusy(rude)
 	_, err := rude.Apply(t.Context(), l.Rules(), "", startOf(1))
 	var u *bucket.UnavailableError

@@ -51,7 +51,7 @@ func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, 
 // grants a little less than by the server's clock. Each swap reads the clock again.
 func (s state) now() time.Time {
 	passed := time.Since(s.heard)
-	return s.clock.Add(passed - passed/driftsBy)
+	return s.Clock.Add(passed - passed/driftsBy)
 }
 
 // busy says whether several processes compete for the bucket.
@@ -63,8 +63,8 @@ func (m *memory) busy(name string) bool {
 // pushed remembers what a push returned, which removed the first discarded answers.
 func (m *memory) pushed(name string, seen state, removed int) {
 	m.Change(name, func(r *remembered) {
-		r.clock, r.heard, r.discarded = seen.clock, seen.heard, r.discarded[min(removed, len(r.discarded)):]
-		if len(seen.inbox) > 1 {
+		r.Clock, r.heard, r.discarded = seen.Clock, seen.heard, r.discarded[min(removed, len(r.discarded)):]
+		if len(seen.Inbox) > 1 {
 			r.busy = time.Now()
 		}
 	})
@@ -74,12 +74,12 @@ func (m *memory) pushed(name string, seen state, removed int) {
 func (m *memory) saw(name string, seen state, discard ...string) {
 	m.Change(name, func(r *remembered) {
 		all := slices.Concat(r.discarded, discard)
-		r.clock, r.heard, r.discarded = seen.clock, seen.heard, all[max(0, len(all)-discardedMost):]
+		r.Clock, r.heard, r.discarded = seen.Clock, seen.heard, all[max(0, len(all)-discardedMost):]
 	})
 }
 
 // wrote remembers a swap that followed on before.
 func (m *memory) wrote(name string, before, after state) {
 	after.blind = true
-	m.Change(name, func(r *remembered) { r.steady, r.state = r.tag != 0 && r.tag == before.tag, after })
+	m.Change(name, func(r *remembered) { r.steady, r.state = r.Tag != 0 && r.Tag == before.Tag, after })
 }

@@ -13,15 +13,12 @@ import (
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
-// state is a bucket as the server holds it.
+// state is a document as this process has seen it last; it is zero where there is none.
 type state struct {
-	bucket  bucket.Bucket // zero where there is none
-	tag     int64         // of the last swap; zero without a document
-	clock   time.Time     // the server's clock
-	heard   time.Time     // when clock arrived, on this machine's clock
-	blind   bool          // from this process's swap, which returns no inbox
-	inbox   []entry
-	answers map[string]reply
+	document
+
+	heard time.Time // when Clock arrived, on this machine's clock
+	blind bool      // from this process's swap, which returns no inbox
 }
 
 // returned is what an answer holds of a document, beside the server's clock: of the answers to entries only that of id,
@@ -29,7 +26,7 @@ type state struct {
 func returned(clock any, id int64) bson.D {
 	answers := fieldAnswers
 	if id != 0 {
-		answers += "." + key(id)
+		answers = answerTo(id)
 	}
 	fields := bson.D{to("_id", 0), to(fieldTag, 1), to(fieldInbox, 1), to(answers, 1), to(fieldClock, clock)}
 	for _, name := range stored.Fields() {
@@ -59,24 +56,23 @@ func (s *Store) read(ctx context.Context, name string, id int64) (state, error) 
 		return state{}, err
 	}
 	if raw == nil {
-		return state{clock: clock, heard: time.Now()}, nil
+		return state{document: document{Clock: clock}, heard: time.Now()}, nil
 	}
 	return s.state(name, raw)
 }
 
 // state decodes an answer.
 func (s *Store) state(name string, raw bson.Raw) (state, error) {
-	b, d, err := decode(raw)
+	d, err := decode(raw)
 	if err != nil {
 		return state{}, &bucket.UnavailableError{
 			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: true, Err: err,
 		}
 	}
-	read := state{bucket: b, tag: d.Tag, clock: d.Clock.UTC(), heard: time.Now(), inbox: d.Inbox, answers: d.Answers}
 	if s.now != nil {
-		read.clock = s.now()
+		d.Clock = s.now()
 	}
-	return read, nil
+	return state{document: d, heard: time.Now()}, nil
 }
 
 // serverClock asks for the clock alone. A $facet answers with one document also where nothing matches.

@@ -30,9 +30,6 @@ type Options struct {
 	// Overrides holds the rates that were set while the fleet runs, one document for each meter of a limit or of one of
 	// its keys. Defaults to DefaultOverrides. All processes of a fleet must name the same.
 	Overrides string
-	// Now replaces the server's clock. It is for tests only: a fleet needs the one clock of the server. Nil means the
-	// server's.
-	Now func() time.Time
 }
 
 // Store is a reservations.Store in MongoDB, which stores overrides as well. Safe for concurrent use, by any number of
@@ -40,7 +37,7 @@ type Options struct {
 type Store struct {
 	buckets   *mongo.Collection
 	overrides *mongo.Collection
-	now       func() time.Time // Options.Now
+	now       func() time.Time // replaces the server's clock in tests
 	memory    memory
 	patience  time.Duration // how long a call competes
 	monitored atomic.Bool   // the monitor of Connect saw a call
@@ -56,7 +53,7 @@ func New(db *mongo.Database, o Options) *Store {
 	s := &Store{
 		buckets:   db.Collection(cmp.Or(o.Collection, DefaultCollection), settings),
 		overrides: db.Collection(cmp.Or(o.Overrides, DefaultOverrides), settings),
-		now:       o.Now, patience: patience,
+		patience:  patience,
 	}
 	s.memory.Most = memoryMost
 	return s
@@ -76,5 +73,5 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 // Load implements reservations.Store: it reads the document and the server's clock.
 func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	read, err := s.read(ctx, bucket.Name(limit, key), 0)
-	return read.bucket, read.clock, err
+	return read.Bucket, read.Clock, err
 }

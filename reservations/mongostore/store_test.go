@@ -42,13 +42,12 @@ func database(tb testing.TB) *mongo.Database {
 func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 	tb.Helper()
 	uri, name := testenv.Mongo(tb)
-	options := mongostore.Options{Now: now}
-	store := mongostore.New(connect(tb, uri).Database(name), options)
+	store := mongostore.New(connect(tb, uri).Database(name), mongostore.Options{}).WithClock(now)
 	return storetest.Instance{
 		Store: store,
 		Peer: func(t *testing.T) reservations.Store {
 			t.Helper()
-			return mongostore.New(connect(t, uri).Database(name), options)
+			return mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).WithClock(now)
 		},
 	}
 }
@@ -133,7 +132,7 @@ func TestStoredDocument(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	clock := storetest.NewClock()
-	store := mongostore.New(db, mongostore.Options{Collection: "elsewhere", Now: clock.Now})
+	store := mongostore.New(db, mongostore.Options{Collection: "elsewhere"}).WithClock(clock.Now)
 	buckets := db.Collection("elsewhere")
 	if _, err := store.Apply(t.Context(), limit.Rules(), "k", request(5)); err != nil {
 		t.Fatal(err)
@@ -164,7 +163,7 @@ func TestHugeWaits(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	clock := storetest.NewClock()
-	store := mongostore.New(db, mongostore.Options{Now: clock.Now})
+	store := mongostore.New(db, mongostore.Options{}).WithClock(clock.Now)
 	never := limit
 	never.Meters = []reservations.Meter{
 		{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5, MaxReserved: reservations.Unlimited},

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 // lossesMost is how often a call loses before it leaves its requests in the inbox.
@@ -30,7 +31,7 @@ func (s *Store) Apply(
 	name := bucket.Name(limit.Name, key)
 	if known, now, ok := s.memory.steady(name, s.now); ok {
 		c := known.fold(limit, now, requests)
-		if c.after.Version != known.bucket.Version { // else the answer needs the newest state
+		if c.after.Version != known.Bucket.Version { // else the answer needs the newest state
 			if err := s.swap(ctx, name, known, c); !errors.Is(err, errLost) {
 				return c.outcomes, err
 			}
@@ -48,8 +49,8 @@ func (s *Store) Apply(
 		if err != nil {
 			return nil, err
 		}
-		c := before.fold(limit, before.clock, requests)
-		if c.after.Version == before.bucket.Version {
+		c := before.fold(limit, before.Clock, requests)
+		if c.after.Version == before.Bucket.Version {
 			return c.outcomes, nil
 		}
 		if err = s.swap(ctx, name, before, c); !errors.Is(err, errLost) {
@@ -73,19 +74,18 @@ func allDry(requests []bucket.Request) bool {
 // change is what a swap writes.
 type change struct {
 	after    bucket.Bucket
-	outcomes []bucket.Answer           // of the requests of this process
-	answered map[int64][]bucket.Answer // by the ID of an entry
-	taken    []int64                   // entries that leave the inbox
-	old      []string                  // answers that are forgotten
+	outcomes []bucket.Answer            // of the requests of this process
+	answered map[string][]bucket.Answer // of entries, by answerTo
+	taken    []int64                    // entries that leave the inbox
+	old      []string                   // answers that are forgotten
 }
 
 // update is the change for the server.
-func (c change) update(tag int64) bson.D {
-	set := encode(c.after, tag)
-	for id, outcomes := range c.answered {
-		set = append(set, to(fieldAnswers+"."+key(id), replyOf(outcomes)))
-	}
-	update := bson.D{to("$set", set)}
+func (c change) update(written document) bson.D {
+	update := bson.D{to("$set", struct {
+		Document document                   `bson:",inline"`
+		Answered map[string][]bucket.Answer `bson:",inline"`
+	}{written, c.answered})}
 	if len(c.taken) > 0 {
 		update = append(update, pull(c.taken)...)
 	}
@@ -97,14 +97,16 @@ func (c change) update(tag int64) bson.D {
 
 // swap writes a change where the document is still as it was before. Otherwise the error matches errLost.
 func (s *Store) swap(ctx context.Context, name string, before state, c change) error {
-	written := state{bucket: c.after, tag: newTag(), clock: before.clock, heard: before.heard}
+	written := state{document: newDocument(c.after), heard: before.heard}
 	var raw bson.Raw
 	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
-		if before.tag == 0 {
-			_, err = s.buckets.InsertOne(ctx, append(bson.D{to("_id", name)}, encode(c.after, written.tag)...))
+		if before.Tag == 0 {
+			first := written.document
+			first.ID = name
+			_, err = s.buckets.InsertOne(ctx, stored.Encode(first))
 			return err
 		}
-		filter, update := bson.D{to("_id", name), to(fieldTag, before.tag)}, c.update(written.tag)
+		filter, update := bson.D{to("_id", name), to(fieldTag, before.Tag)}, c.update(written.document)
 		if before.blind {
 			filter = append(filter, to(fieldInbox+".0", bson.D{to("$exists", false)}))
 		}
@@ -113,13 +115,14 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		}
 		after := options.FindOneAndUpdate().SetReturnDocument(options.After)
 		after.SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
-		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, update, after).Raw()
+		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, stored.Encode(update), after).Raw()
 		return err
 	})
+	written.Clock = before.Clock
 	switch {
 	case err == nil:
 		if ms, ok := raw.Lookup(fieldClock).DateTimeOK(); ok {
-			written.clock, written.heard = time.UnixMilli(ms).UTC(), time.Now()
+			written.Clock, written.heard = time.UnixMilli(ms).UTC(), time.Now()
 		}
 		s.memory.wrote(name, before, written)
 	case !errors.Is(err, errLost):
@@ -130,6 +133,3 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 	}
 	return err
 }
-
-// newTag is positive.
-func newTag() int64 { return rand.Int64() | 1 } //nolint:gosec // distinguishes writes, needs no secrecy

@@ -9,7 +9,8 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// ErrEvicts is matched when the server may evict buckets: a limit would be exceeded by as much.
+// ErrEvicts is matched when the server may evict buckets, now or once it has a maxmemory: a limit would be exceeded by
+// as much.
 var ErrEvicts = errors.New("redisstore: redis may evict buckets")
 
 // check asks the server whether it can keep buckets.
@@ -18,7 +19,8 @@ func (s *Store) check(ctx context.Context) error {
 		return fmt.Errorf("ask redis whether it can keep buckets "+
 			"(it needs EVAL, EVALSHA, GET, SET, TIME and INFO on %s*): %w", root, err)
 	}
-	info, err := s.client.Eval(ctx, memoryScript, []string{keyEpoch}).Text() // a key, so that a cluster asks the node
+	const memory = `return redis.call("INFO", "memory")`
+	info, err := s.client.Eval(ctx, memory, []string{keyEpoch}).Text() // a key, so that a cluster asks the node
 	if err != nil {
 		return fmt.Errorf("%w: ask redis for its memory: %w", reservations.ErrUnavailable, err)
 	}
@@ -28,10 +30,10 @@ func (s *Store) check(ctx context.Context) error {
 			fields[name] = value
 		}
 	}
-	policy, most := fields["maxmemory_policy"], fields["maxmemory"]
-	if policy == "" || policy == "noeviction" || most == "0" {
+	policy := fields["maxmemory_policy"]
+	if policy == "" || policy == "noeviction" {
 		return nil
 	}
 	return fmt.Errorf("%w: maxmemory is %s and maxmemory-policy %s; it must be noeviction, which asynq needs as well",
-		ErrEvicts, most, policy)
+		ErrEvicts, fields["maxmemory"], policy)
 }

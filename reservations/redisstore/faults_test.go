@@ -186,8 +186,8 @@ func TestMaxmemoryReached(t *testing.T) {
 
 func TestServerThatEvicts(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-		server := testenv.StartRedisServer(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
+	for policy, most := range map[string]string{"allkeys-lru": "100mb", "volatile-ttl": "100mb", "volatile-lru": "0"} {
+		server := testenv.StartRedisServer(t, "--maxmemory", most, "--maxmemory-policy", policy)
 		_, err := redisstore.Open(t.Context(), connect(t, server.URL()))
 		if !errors.Is(err, redisstore.ErrEvicts) || !strings.Contains(err.Error(), policy) {
 			t.Errorf("%s: got %v", policy, err)

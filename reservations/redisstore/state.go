@@ -112,7 +112,7 @@ func (s *Store) parse(name string, answer any) (state, error) {
 		var err error
 		seen.header = value[:headerSize]
 		if document := bson.Raw(value[headerSize:]); len(document) > 0 { // it is empty after a reset
-			if seen.bucket, err = stored.Decode(document); err != nil {
+			if seen.bucket, err = stored.DecodeBucket(document); err != nil {
 				return state{}, ofBucket(name, err)
 			}
 		}

@@ -20,21 +20,24 @@ var ErrMalformed = errors.New("malformed bucket document")
 func Fields() []string { return []string{"at", "gen", "v", "blocked", "meters", "ids", "forgot"} }
 
 // registry stores moments as nanoseconds since 1970, so that no rounding changes a bucket; zero stands for the zero
-// time.
+// time. It reads dates as well.
 var registry = momentsAsNumbers() //nolint:gochecknoglobals // constant
 
 func momentsAsNumbers() *bson.Registry {
 	r := bson.NewRegistry()
+	numbers, _ := r.LookupDecoder(reflect.TypeFor[int64]())
 	encode := func(_ bson.EncodeContext, w bson.ValueWriter, moment reflect.Value) error {
-		return w.WriteInt64(Nanoseconds(moment.Interface().(time.Time)))
+		return w.WriteInt64(nanoseconds(moment.Interface().(time.Time)))
 	}
 	decode := func(c bson.DecodeContext, r bson.ValueReader, moment reflect.Value) error {
-		var ns int64
-		numbers, err := c.LookupDecoder(reflect.TypeOf(ns))
-		if err == nil {
-			err = numbers.DecodeValue(c, r, reflect.ValueOf(&ns).Elem())
+		if r.Type() == bson.TypeDateTime {
+			ms, err := r.ReadDateTime()
+			moment.Set(reflect.ValueOf(time.UnixMilli(ms).UTC()))
+			return err
 		}
-		moment.Set(reflect.ValueOf(Moment(ns)))
+		var ns int64
+		err := numbers.DecodeValue(c, r, reflect.ValueOf(&ns).Elem())
+		moment.Set(reflect.ValueOf(momentOf(ns)))
 		return err
 	}
 	r.RegisterTypeEncoder(reflect.TypeFor[time.Time](), bson.ValueEncoderFunc(encode))
@@ -42,38 +45,51 @@ func momentsAsNumbers() *bson.Registry {
 	return r
 }
 
-// Encode returns the document of a bucket.
-func Encode(b bucket.Bucket) bson.Raw {
+// Encode returns the document of a bucket, or of a struct with buckets or parts of them. It has to be one that BSON can
+// encode.
+func Encode(value any) bson.Raw {
 	var document bytes.Buffer
 	encoder := bson.NewEncoder(bson.NewDocumentWriter(&document))
 	encoder.SetRegistry(registry)
-	encoder.NilSliceAsEmpty()
-	_ = encoder.Encode(b) // names and numbers can all be encoded
+	_ = encoder.Encode(value) // names and numbers can all be encoded
 	return document.Bytes()
 }
 
-// Decode is the inverse of Encode; it ignores other fields. The error matches ErrMalformed.
-func Decode(document bson.Raw) (bucket.Bucket, error) {
-	var b bucket.Bucket
+// Decode is the inverse of Encode; it ignores other fields. The document has to be BSON, as that of a database is. The
+// error matches ErrMalformed. See Check for the buckets of into.
+func Decode(document bson.Raw, into any) error {
 	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
-	if err := value.UnmarshalWithContext(&bson.DecodeContext{Registry: registry}, &b); err != nil {
-		return bucket.Bucket{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	if err := value.UnmarshalWithContext(&bson.DecodeContext{Registry: registry}, into); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	return nil
+}
+
+// DecodeBucket returns the bucket of a document, which need not be BSON at all. The error matches ErrMalformed.
+func DecodeBucket(document bson.Raw) (b bucket.Bucket, err error) {
+	if err = document.Validate(); err != nil { // at a negative length, the decoder never ends
+		return b, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err = Decode(document, &b); err == nil {
+		err = Check(&b)
+	}
+	return b, err
+}
+
+// Check says why a decoded bucket can't be one; the error matches ErrMalformed. It makes b what was encoded.
+func Check(b *bucket.Bucket) error {
 	if b.Version <= 0 || len(b.Meters) == 0 {
-		return bucket.Bucket{}, fmt.Errorf("%w: the version or all meters are missing", ErrMalformed)
-	}
-	if len(b.Settled) == 0 {
-		b.Settled = nil
+		return fmt.Errorf("%w: the version or all meters are missing", ErrMalformed)
 	}
 	if b.At.IsZero() { // only a bucket that is not stored has no moment
 		b.At = time.Unix(0, 0).UTC()
 	}
 	for _, m := range b.Meters {
 		if fault := faultOf(m); fault != "" {
-			return bucket.Bucket{}, fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
+			return fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // faultOf says why the meter can't be one of a bucket; empty where it can.
@@ -96,7 +112,7 @@ func faultOf(m bucket.Balance) string {
 	}
 	ended := int64(0)
 	for _, h := range m.Held {
-		until := Nanoseconds(h.Until)
+		until := nanoseconds(h.Until)
 		if !(h.Tokens > 0) || math.IsInf(h.Tokens, 0) || until <= ended {
 			return fmt.Sprintf("a hold of %v until %d after one until %d", h.Tokens, until, ended)
 		}
@@ -104,7 +120,7 @@ func faultOf(m bucket.Balance) string {
 	}
 	ended = 1
 	for _, l := range m.Leased {
-		until := Nanoseconds(l.Until)
+		until := nanoseconds(l.Until)
 		if !f.InFlight || l.ID == 0 || !(l.Tokens > 0) || math.IsInf(l.Tokens, 0) || until < ended {
 			return fmt.Sprintf("lease %d of %v until %d after one until %d", l.ID, l.Tokens, until, ended)
 		}
@@ -113,16 +129,16 @@ func faultOf(m bucket.Balance) string {
 	return ""
 }
 
-// Nanoseconds is t since 1970; zero for the zero time.
-func Nanoseconds(t time.Time) int64 {
+// nanoseconds is t since 1970; zero for the zero time.
+func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixNano()
 }
 
-// Moment is the inverse of Nanoseconds.
-func Moment(ns int64) time.Time {
+// momentOf is the inverse of nanoseconds.
+func momentOf(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}

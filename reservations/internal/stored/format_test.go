@@ -36,6 +36,16 @@ func whole() bucket.Bucket {
 	}
 }
 
+// A bucket of 1970 is stored, although its moment is the number that stands for none.
+func TestFirstMoment(t *testing.T) {
+	t.Parallel()
+	b := whole()
+	b.At = time.Unix(0, 0).UTC()
+	if again, err := stored.DecodeBucket(stored.Encode(b)); err != nil || !cmp.Equal(again, b) {
+		t.Errorf("decoded: %v: %s", err, cmp.Diff(b, again))
+	}
+}
+
 // The stored form of a bucket stays the same: processes of two versions share buckets.
 func TestFormat(t *testing.T) {
 	t.Parallel()
@@ -71,7 +81,7 @@ func TestFormat(t *testing.T) {
 				{"n": "m", "s": {"$numberDouble": "0.0"}, "r": {"$numberDouble": "0.0"},
 				 "rate": {"$numberDouble": "1.0"}, "cap": {"$numberDouble": "0.0"}}
 			],
-			"ids": [],
+			"ids": null,
 			"forgot": {"$numberLong": "0"}
 		}`: {At: time.Unix(1, 0).UTC(), Version: 1, Meters: []bucket.Balance{{Name: "m", Filling: bucket.Filling{Rate: 1}}}},
 	} {
@@ -81,7 +91,7 @@ func TestFormat(t *testing.T) {
 		if diff := cmp.Diff(wanted, stands); err != nil || diff != "" {
 			t.Errorf("encoded: %v\n%s", err, diff)
 		}
-		if again, err := stored.Decode(raw); err != nil || !cmp.Equal(again, b) {
+		if again, err := stored.DecodeBucket(raw); err != nil || !cmp.Equal(again, b) {
 			t.Errorf("decoded: %v: %s", err, cmp.Diff(b, again))
 		}
 	}

@@ -1,6 +1,7 @@
 package stored_test
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"testing"
@@ -28,6 +29,20 @@ func document(tb testing.TB, meter, bucket bson.M) []byte {
 		tb.Fatal(err)
 	}
 	return text
+}
+
+// negative is a document whose one element has a negative length, so that the element ends where it begins.
+const negative = "\x12\x00\x00\x00\x04none\x00\xfa\xff\xff\xff\x00\x00\x00\x00"
+
+// A value that is no BSON is an error: to read it ends.
+func TestNegativeLength(t *testing.T) {
+	t.Parallel()
+	if b, err := stored.DecodeBucket(bson.Raw(negative)); !errors.Is(err, stored.ErrMalformed) {
+		t.Errorf("bucket %+v: %v", b, err)
+	}
+	if o, err := stored.DecodeOverride(bson.Raw(negative)); err == nil {
+		t.Errorf("override %v", o)
+	}
 }
 
 // Whatever is stored as a bucket is refused, or a step from it is the bucket of a document that can be read again.
@@ -71,7 +86,7 @@ func FuzzDecode(f *testing.F) {
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("r", 10)}}
 	f.Fuzz(func(t *testing.T, text []byte, clock int64) {
 		_, _ = stored.DecodeOverride(text)
-		b, err := stored.Decode(text)
+		b, err := stored.DecodeBucket(text)
 		if err != nil || b.Version == math.MaxInt64 {
 			return
 		}
@@ -81,7 +96,7 @@ func FuzzDecode(f *testing.F) {
 			if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 				t.Errorf("%s: hold %v, wait %v", op, o.Hold, o.Wait())
 			}
-			if _, err := stored.Decode(stored.Encode(after)); err != nil && after.Version > 0 {
+			if _, err := stored.DecodeBucket(stored.Encode(after)); err != nil && after.Version > 0 {
 				t.Errorf("%s: the bucket %+v can't be read again: %v", op, after, err)
 			}
 		}

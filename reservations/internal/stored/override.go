@@ -12,20 +12,10 @@ import (
 )
 
 // Override is the stored override.
-//
-//	_id     OverrideID
-//	period  milliseconds
-//	set_at  by the clock of the process that set it
 type Override struct {
-	ID       string    `bson:"_id"`
-	Limit    string    `bson:"limit"`
-	Key      string    `bson:"key"`
-	Meter    string    `bson:"meter"`
-	Rate     float64   `bson:"rate"`
-	Period   int64     `bson:"period"`
-	Capacity float64   `bson:"capacity"`
-	SetAt    time.Time `bson:"set_at"`
-	By       string    `bson:"by"`
+	ID     string                `bson:"_id"` // OverrideID
+	Set    reservations.Override `bson:",inline"`
+	Period int64                 `bson:"period"` // milliseconds
 }
 
 // OverrideID is "limit/meter" or "limit:key/meter": never the same for two meters, as the names of limits hold no
@@ -40,27 +30,25 @@ func EncodeOverride(set reservations.Override) (Override, error) {
 		return Override{}, fmt.Errorf("override %v: %w: %s.period: %v must be whole milliseconds", set,
 			reservations.ErrInvalidLimit, set.Meter, set.Period)
 	}
-	return Override{
-		ID: OverrideID(set.Limit, set.Key, set.Meter), Limit: set.Limit, Key: set.Key, Meter: set.Meter,
-		Rate: set.Rate, Period: set.Period.Milliseconds(), Capacity: set.Capacity, SetAt: set.SetAt, By: set.By,
-	}, nil
+	return Override{ID: OverrideID(set.Limit, set.Key, set.Meter), Set: set, Period: set.Period.Milliseconds()}, nil
 }
 
 // DecodeOverride reads a document. The error says why it is no override. The limits decide whether its numbers are
 // possible for a meter.
 func DecodeOverride(document bson.Raw) (reservations.Override, error) {
 	var o Override
-	if err := bson.Unmarshal(document, &o); err != nil {
+	err := document.Validate() // at a negative length, the decoder never ends
+	if err == nil {
+		err = bson.Unmarshal(document, &o)
+	}
+	if err != nil {
 		return reservations.Override{}, err
 	}
-	for _, x := range []float64{o.Rate, o.Capacity} {
+	for _, x := range []float64{o.Set.Rate, o.Set.Capacity} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return reservations.Override{}, fmt.Errorf("%v is not a number of tokens", x)
 		}
 	}
-	return reservations.Override{
-		Limit: o.Limit, Key: o.Key, Meter: o.Meter, Rate: o.Rate, Capacity: o.Capacity,
-		Period: time.Duration(min(max(0, o.Period), int64(bucket.MaxWait/time.Millisecond))) * time.Millisecond,
-		SetAt:  o.SetAt.UTC(), By: o.By,
-	}, nil
+	o.Set.Period = time.Duration(min(max(0, o.Period), int64(bucket.MaxWait/time.Millisecond))) * time.Millisecond
+	return o.Set, nil
 }

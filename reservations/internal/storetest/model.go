@@ -15,6 +15,8 @@ import (
 const (
 	modelBuckets = 40
 	modelCalls   = 25 // for each bucket, with 1 to 40 requests
+	// anyID spreads small numbers over all that an ID may be.
+	anyID = 0x1E3779B97F4A7C15
 )
 
 // testModel compares random histories, decided by two processes, with what bucket.Step makes of them: every
@@ -128,7 +130,7 @@ func (m *model) randomRequest() bucket.Request {
 	r.Reserved = r.Promoted && m.r.IntN(2) == 0
 	switch r.Op { //nolint:exhaustive // the others have no lease
 	case bucket.OpStart, bucket.OpAllow, bucket.OpRenew, bucket.OpSettle:
-		r.Lease = 1 + m.r.Int64N(30)
+		r.Lease = (1 + m.r.Int64N(30)) * anyID
 		r.For = pick(m.r, 0, 500*ms, 25*time.Second)
 	}
 	switch r.Op {
@@ -141,7 +143,7 @@ func (m *model) randomRequest() bucket.Request {
 		return r
 	case bucket.OpSettle:
 		if m.r.IntN(3) > 0 {
-			r.ID = m.r.Int64N(150) - 75
+			r.ID = (m.r.Int64N(150) - 75) * anyID
 		}
 		r.For = time.Duration(m.r.Float64() * float64(pick(m.r, 0, 0, time.Second, time.Minute)))
 		if meters := m.bucket.Meters; len(meters) > 0 && len(meters[0].Held) > 0 {
