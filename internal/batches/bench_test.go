@@ -32,7 +32,7 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
-func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.Result) (bool, error)) {
+func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.Result) error) {
 	b.Helper()
 	var line atomic.Int64
 	var group sync.WaitGroup
@@ -44,8 +44,8 @@ func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.
 				if n > b.N {
 					return
 				}
-				if first, err := finish(b.Context(), answered("b", n, bodyLength)); !first || err != nil {
-					b.Error(first, err)
+				if err := finish(b.Context(), answered("b", n, bodyLength)); err != nil {
+					b.Error(err)
 					return
 				}
 			}

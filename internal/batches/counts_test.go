@@ -33,11 +33,11 @@ func TestCounts(t *testing.T) {
 	twice.Attempts, twice.Finished = []batches.Attempt{attempt(1), attempt(2)}, time.UnixMilli(1000).UTC()
 	atOnce := failed("b", 4) // not retried
 	atOnce.Finished, atOnce.Usage.Used = time.UnixMilli(3000).UTC(), 5
-	if outcomes := s.FinishMany(t.Context(), []batches.Result{
+	if err := errors.Join(s.FinishMany(t.Context(), []batches.Result{
 		done, twice, atOnce,
 		answered("c", 1, 10),
-	}); outcomes[3].Err != nil {
-		t.Fatal(outcomes)
+	})...); err != nil {
+		t.Fatal(err)
 	}
 	want := batches.Counts{
 		Done: 1, Failed: 2, Retried: 3, Unanswered: 2, Usage: batches.Usage{

@@ -27,7 +27,7 @@ func TestNamedRequests(t *testing.T) {
 		Batch: "b", Line: 2, CustomID: "two", Model: "m",
 		Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 5, Prompt: 3, Completion: 2},
 	}
-	if _, err := s.Finish(t.Context(), done); err != nil {
+	if err := s.Finish(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Name(t.Context(), "b", []batches.Named{
@@ -78,7 +78,7 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 		if before.Has(line) == (before.Round(line) == 1) {
 			t.Errorf("line %d has a result: %v; round %d", line, before.Has(line), before.Round(line))
 		}
-		if _, err = s.Finish(t.Context(), batches.Result{
+		if err = s.Finish(t.Context(), batches.Result{
 			Batch: "b", Line: line,
 			Response: &batches.Response{StatusCode: 200},
 		}); err != nil {
@@ -99,7 +99,7 @@ func TestUsageByModelAndSince(t *testing.T) {
 			Batch: "b", Line: i + 1, Model: model, Finished: at.Add(time.Duration(i) * time.Minute),
 			Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 10, Prompt: 4, Completion: 6},
 		}
-		if _, err := s.Finish(t.Context(), r); err != nil {
+		if err := s.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}

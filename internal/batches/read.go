@@ -73,20 +73,25 @@ func (s *Store) lines(
 		return nil, err
 	}
 	set := &LineSet{from: from, has: make([]bool, to-from+1), rounds: map[int]int{}}
+	shown := options.Find().SetProjection(bson.M{"_id": 1, fieldStatus: 1, fieldRound: 1})
+	cursor, err := s.results.Find(ctx, append(bson.D{linesOf(batch, from, to)}, which...), shown)
+	if err != nil {
+		return nil, unavailable("read the lines of", batch, err)
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
 	var malformed error
-	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string, d bson.Raw) {
-		_, line, err := parseDocumentID(id)
-		if err != nil {
-			malformed = err
-			return
-		}
-		if _, err = d.LookupErr(fieldStatus); (err == nil) == ended {
+	for cursor.Next(ctx) {
+		id, _ := cursor.Current.Lookup("_id").StringValueOK()
+		_, line, unnamed := parseDocumentID(id)
+		if unnamed != nil {
+			malformed = unnamed
+		} else if _, open := cursor.Current.LookupErr(fieldStatus); (open == nil) == ended {
 			set.add(line)
-		} else if n, ok := d.Lookup(fieldRound).AsInt64OK(); ok {
+		} else if n, ok := cursor.Current.Lookup(fieldRound).AsInt64OK(); ok {
 			set.rounds[line] = int(n)
 		}
-	})
-	if err != nil {
+	}
+	if err = cursor.Err(); err != nil {
 		return nil, unavailable("read the lines of", batch, err)
 	}
 	return set, malformed

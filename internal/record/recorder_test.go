@@ -162,7 +162,7 @@ func TestHowACallEnds(t *testing.T) {
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
-	if _, err := store.Finish(t.Context(), batches.Result{
+	if err := store.Finish(t.Context(), batches.Result{
 		Batch: "b", Line: 1,
 		Response: &batches.Response{StatusCode: 200},
 	}); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
@@ -41,9 +40,7 @@ func (s services) cancelOne(
 	if !ok {
 		q = record.Request{Ref: ref, CustomID: customID}
 	}
-	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
-	r.Finished = time.Now()
-	if _, err = s.Batches.Finish(ctx, r); err != nil {
+	if err = s.Batches.Finish(ctx, record.Failed(q, codeRequestCancelled, errRequestCancelled)); err != nil {
 		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
 			"enqueue the file again to go on: %w", customID, b.ID, err)
 	}
