@@ -130,20 +130,18 @@ func status(
 func (s services) figures(
 	ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningTasks,
 ) (figures, error) {
-	counts, err := s.Batches.Counts(ctx, b.ID)
+	p, err := s.Batches.Counter(b.ID).Progress(ctx)
 	if err != nil {
 		return figures{}, err
 	}
 	var l pace.Lately
 	now := time.Now()
-	if f := newFigures(b, counts); f.State == string(batches.StateOpen) {
-		if l, err = pace.Read(ctx, s.Batches, b.ID, counts, now); err != nil {
-			return figures{}, err
-		}
+	if f := newFigures(p.Batch, p.Counts); f.State == string(batches.StateOpen) {
+		l = pace.Of(p, now)
 	}
 	w := s.watch(b, prices)
 	w.running = running
-	return w.figures(ctx, now, b, counts, l)
+	return w.figures(ctx, now, p, l)
 }
 
 const (

@@ -42,7 +42,7 @@ type watch struct {
 	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
 	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
 
-	samples []pace.Sample
+	ended   int                 // How many requests had ended.
 	moved   time.Time           // When a request ended last, or the archive was read.
 	asked   time.Time           // When Redis was last asked for running tasks, or a request ended.
 	by      *asynqdb.QueueState // Nil while requests end, and if Redis could not be asked.
@@ -51,8 +51,6 @@ type watch struct {
 	missing int                 // As of asked: requests that are not in the queue.
 	gone    lost                // As of asked.
 	need    *register.Need      // As of asked: what no live worker has.
-	priced  time.Time           // When usage is asked for next.
-	usage   map[string]batches.Usage
 }
 
 func (s services) watch(b batches.Batch, prices map[string]config.Price) *watch {
@@ -121,32 +119,28 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 
 // look counts once.
 func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, error) {
-	c, b, err := counter.Counts(ctx)
+	p, err := counter.Progress(ctx)
 	if err != nil {
 		return figures{}, err
 	}
 	now := time.Now()
-	if n := len(w.samples); n == 0 || w.samples[n-1].Counts.Done+w.samples[n-1].Counts.Failed != c.Done+c.Failed {
-		w.moved = now
-		if n > 0 {
+	if first, ended := w.moved.IsZero(), p.Done+p.Failed; first || w.ended != ended {
+		w.moved, w.ended = now, ended
+		if !first {
 			w.asked, w.by, w.away = now, nil, nil
 		}
 	}
-	var l pace.Lately
-	w.samples, l = pace.Watched(w.samples, pace.Sample{At: now, Counts: c})
-	f, err := w.figures(ctx, now, b, c, l)
+	f, err := w.figures(ctx, now, p, pace.Of(p, now))
 	if err == nil && f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
 		w.moved = now
-		err = w.heal(ctx, b)
+		err = w.heal(ctx, p.Batch)
 	}
 	return f, err
 }
 
-// figures returns the figures of a batch with these counts.
-func (w *watch) figures(
-	ctx context.Context, now time.Time, b batches.Batch, c batches.Counts, l pace.Lately,
-) (figures, error) {
-	f := newFigures(b, c)
+// figures returns the figures of a batch.
+func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, l pace.Lately) (figures, error) {
+	b, f := p.Batch, newFigures(p.Batch, p.Counts)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
 		if running, failed := w.running(ctx, b.Queue); failed == nil {
@@ -172,9 +166,10 @@ func (w *watch) figures(
 		if err != nil {
 			return figures{}, err
 		}
-		f.estimate(c, l, view)
+		f.estimate(p.Counts, l, view)
 	}
-	return f, w.cost(ctx, &f)
+	f.price(p.Models, w.prices)
+	return f, nil
 }
 
 // ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
@@ -207,23 +202,6 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 			w.need, _ = w.lacking(ctx, b) // as above
 		}
 	}
-}
-
-// cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.
-func (w *watch) cost(ctx context.Context, f *figures) error {
-	if len(w.prices) == 0 {
-		return nil
-	}
-	began := time.Now()
-	if !began.Before(w.priced) || f.Waiting == 0 {
-		usage, err := w.store.UsageByModel(ctx, f.Batch)
-		if err != nil {
-			return err
-		}
-		w.usage, w.priced = usage, time.Now().Add(max(pace.Window/12, 20*time.Since(began)))
-	}
-	f.price(w.usage, w.prices)
-	return nil
 }
 
 // lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
