@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
@@ -38,7 +39,7 @@ func (s services) cancelOne(
 	}
 	q, ok := chat.Request(task.Type(), task.Payload())
 	if !ok {
-		q = record.Request{Ref: ref, CustomID: customID}
+		q = record.Request{Ref: ref, Line: batch.Line{CustomID: customID}}
 	}
 	if err = s.Batches.Finish(ctx, record.Failed(q, codeRequestCancelled, errRequestCancelled)); err != nil {
 		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
