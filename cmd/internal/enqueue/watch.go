@@ -13,7 +13,6 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
@@ -31,16 +30,11 @@ const (
 
 // watch looks at a batch once, or until all of its requests have ended.
 type watch struct {
-	store   *batches.Store
-	limiter *reservations.Limiter
+	services
+
 	batch   batches.Batch
-	prices  map[string]config.Price
 	show    show
-	heal    func(context.Context, batches.Batch) error
-	serving func(ctx context.Context, queue string) (asynqdb.QueueState, error)
 	running runningTasks
-	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
-	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
 
 	ended   int                 // How many requests had ended.
 	moved   time.Time           // When a request ended last, or the archive was read.
@@ -53,11 +47,8 @@ type watch struct {
 	need    *register.Need      // As of asked: what no live worker has.
 }
 
-func (s services) watch(b batches.Batch, prices map[string]config.Price) *watch {
-	return &watch{
-		store: s.Batches, limiter: s.Limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
-		running: s.running, lost: s.lost, lacking: s.lacking,
-	}
+func (s services) watch(b batches.Batch) *watch {
+	return &watch{services: s, batch: b, running: s.running}
 }
 
 // lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
@@ -87,7 +78,7 @@ func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need,
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
 // that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
-	counter := w.store.Counter(w.batch.ID)
+	counter := w.Batches.Counter(w.batch.ID)
 	last := newFigures(w.batch, batches.Counts{})
 	defer w.show.close()
 	for {
@@ -162,13 +153,13 @@ func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, 
 		}
 	}
 	if l.Within > 0 { // else it is not asked for
-		view, err := lastView(ctx, w.limiter, b)
+		view, err := lastView(ctx, w.Limiter, b)
 		if err != nil {
 			return figures{}, err
 		}
 		f.estimate(p.Counts, l, view)
 	}
-	f.price(p.Models, w.prices)
+	f.price(p.Models, w.Config.Prices)
 	return f, nil
 }
 
@@ -179,7 +170,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	if f.Failed+f.Retried > 0 {
-		w.trouble, _ = w.store.Trouble(ctx, b.ID) // the counts say that the database is away
+		w.trouble, _ = w.Batches.Trouble(ctx, b.ID) // the counts say that the database is away
 	}
 	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
 		return
@@ -191,7 +182,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	}
 	w.by = &by
 	if f.gone(by.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
-		if c, failed := w.store.Counts(ctx, b.ID); failed == nil {
+		if c, failed := w.Batches.Counts(ctx, b.ID); failed == nil {
 			again := newFigures(b, c)
 			w.missing = again.gone(by.Tasks)
 		}
