@@ -166,3 +166,44 @@ func (l *LineSet) Len() int { return l.n }
 
 // Round returns how often a line that is not in the set of [Store.Finished] was put back.
 func (l *LineSet) Round(line int) int { return l.rounds[line] }
+
+// Named is a request without a result, with its custom_id.
+type Named struct {
+	Line     int
+	CustomID string
+}
+
+// Name stores the names of requests that have no result and may never get one, e.g. in a cancelled batch. It does not
+// change requests with a result.
+func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
+	if len(named) == 0 {
+		return nil
+	}
+	expires, err := s.expiry(ctx, batch)
+	if err != nil {
+		return err
+	}
+	documents := make([]bson.M, len(named))
+	for i, n := range named {
+		if err = checkLine(batch, n.Line); err != nil {
+			return err
+		}
+		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: name(n.CustomID), fieldExpires: expires}
+	}
+	_, err = s.results.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+	bulk, some := errors.AsType[mongo.BulkWriteException](err)
+	var exist bson.A // these have a name
+	for _, e := range bulk.WriteErrors {
+		if some = some && mongo.IsDuplicateKeyError(e.WriteError); some {
+			exist = append(exist, documents[e.Index]["_id"])
+		}
+	}
+	if some && bulk.WriteConcernError == nil {
+		filter := bson.D{{Key: "_id", Value: bson.M{"$in": exist}}, unfinished()}
+		_, err = s.results.UpdateMany(ctx, filter, bson.M{"$set": bson.M{fieldExpires: expires}})
+	}
+	if err != nil {
+		return unavailable("store names of requests of", batch, err)
+	}
+	return nil
+}

@@ -66,41 +66,14 @@ func (s *Store) FinishMany(ctx context.Context, results []Result) []error {
 	return errs
 }
 
-// Named is a request without a result, with its custom_id.
-type Named struct {
-	Line     int
-	CustomID string
-}
-
-// Name stores the names of requests that have no result and may never get one, e.g. in a cancelled batch. It does not
-// change requests with a result.
-func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
-	if len(named) == 0 {
-		return nil
-	}
-	expires, err := s.expiry(ctx, batch)
-	errs := make([]error, len(named))
-	todo := make([]write, len(named))
-	for i, n := range named {
-		err = cmp.Or(err, checkLine(batch, n.Line))
-		todo[i] = write{result: Result{Batch: batch, Line: n.Line}, filter: bson.D{unfinished()}, update: bson.M{
-			"$set": bson.M{fieldExpires: expires}, "$setOnInsert": bson.M{fieldCustom: name(n.CustomID)},
-		}, err: &errs[i]}
-	}
-	if err == nil {
-		s.write(ctx, "store the name of", todo)
-	}
-	return cmp.Or(err, cmp.Or(errs...))
-}
-
 // write is an update on its way into the document of a request.
 type write struct {
 	result  Result // Batch and Line name the document
-	filter  bson.D // an update is dropped if the document exists and does not match
+	filter  bson.D // the update is not needed if the document exists and does not match
 	update  bson.M
-	expires time.Time // of a result; zero for other updates
-	exists  bool      // the document does
-	less    bool      // without answer and request
+	expires time.Time
+	exists  bool // the document does
+	less    bool // without answer and request
 	err     *error
 }
 
