@@ -128,20 +128,27 @@ type Progress struct {
 }
 
 // Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only
-// blocks of a thousand lines that can still change, or have ended within the last Window. It is safe for concurrent
-// use.
+// blocks of a thousand lines that can still change, and each block once more a Window after its end. It is safe for
+// concurrent use.
 type Counter struct {
 	store *Store
 	batch string
 
 	mu           sync.Mutex // held during a query: one count at a time
 	begun, ended int        // of Reopen, when full was read
-	full         map[int][]group
+	full         map[int]fullBlock
+}
+
+// fullBlock is a block in which all lines have a result, the last one at last.
+type fullBlock struct {
+	groups []group
+	last   time.Time
+	lately bool // groups has the slots of a Window: it is read again, because one sum takes less memory
 }
 
 // Counter returns a Counter of the batch. Each count looks the batch up.
 func (s *Store) Counter(batch string) *Counter {
-	return &Counter{store: s, batch: batch, full: map[int][]group{}}
+	return &Counter{store: s, batch: batch, full: map[int]fullBlock{}}
 }
 
 // Progress returns the current counts, and the record of the batch. The error matches [ErrUnknownBatch] if there is no
@@ -173,8 +180,9 @@ func (c *Counter) Progress(ctx context.Context) (Progress, error) {
 			}
 		}
 	}
-	for _, groups := range c.full {
-		add(groups)
+	maps.DeleteFunc(c.full, func(_ int, b fullBlock) bool { return b.lately && b.last.Before(since) })
+	for _, b := range c.full {
+		add(b.groups)
 	}
 	for from, to := range c.open(d.Lines) {
 		found, err := c.count(ctx, from, to, d.Lines, since)
@@ -207,8 +215,7 @@ func (c *Counter) open(lines int) map[int]int {
 	return ranges
 }
 
-// count sums up the blocks of a range that were not full. It stores the sums of blocks that are full now, and were full
-// before since.
+// count sums up the blocks of a range that were not full. It stores the sums of blocks that are full now.
 func (c *Counter) count(ctx context.Context, from, to, lines int, since time.Time) ([]group, error) {
 	age := bson.M{"$subtract": bson.A{"$at", time.UnixMilli(0)}} // in ms
 	found, err := c.store.count(ctx, c.batch, max(1, from*block), to*block+block-1, bson.D{
@@ -238,8 +245,8 @@ func (c *Counter) count(ctx context.Context, from, to, lines int, since time.Tim
 			sum = sum.Plus(g.Counts)
 		}
 		size := min(lines, b*block+block-1) - max(1, b*block) + 1
-		if c.begun == c.ended && sum.Done+sum.Failed == size && sum.Last.Before(since) {
-			c.full[b] = groups
+		if c.begun == c.ended && sum.Done+sum.Failed == size {
+			c.full[b] = fullBlock{groups: groups, last: sum.Last, lately: !sum.Last.Before(since)}
 		}
 	}
 	return found, nil

@@ -94,7 +94,7 @@ func TestCounter(t *testing.T) {
 			if random.IntN(10) == 0 {
 				r = failed("b", line)
 			}
-			if line < 1800 { // a block that has ended within the last minute is not full yet
+			if line < 1800 { // a block that has ended within the last minute is read again later
 				r.Finished = time.Now().Add(-time.Hour)
 			}
 			results = append(results, r)

@@ -71,9 +71,9 @@ type write struct {
 	result  Result // Batch and Line name the document
 	filter  bson.D // the update is not needed if the document exists and does not match
 	update  bson.M
-	expires time.Time
-	exists  bool // the document does
-	less    bool // without answer and request
+	expires time.Time // of a result; zero for an attempt
+	exists  bool      // the document does
+	less    bool      // without answer and request
 	err     *error
 }
 
@@ -95,7 +95,7 @@ func (w *write) shrink() bool {
 	return true
 }
 
-// write sends all updates in one round trip, and those again that met another writer. It sets their errors.
+// write sends all updates in one round trip, and again the ones that met another writer. It sets their errors.
 func (s *Store) write(ctx context.Context, op string, todo []write) {
 	for n := 1; len(todo) > 0; n++ {
 		models := make([]mongo.WriteModel, len(todo))
