@@ -128,8 +128,8 @@ type Progress struct {
 }
 
 // Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only
-// blocks of a thousand lines that can still change, and each block once more a Window after its end. It is safe for
-// concurrent use.
+// blocks of a thousand lines that can still change. It reads each block once more a Window after its end. It is safe
+// for concurrent use.
 type Counter struct {
 	store *Store
 	batch string
