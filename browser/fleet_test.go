@@ -213,7 +213,7 @@ func (f *fleet) batch(t *testing.T, results *batches.Store) {
 		if line%9 == 0 {
 			r.Response, r.Failure = nil, &batches.Failure{Code: "timeout", Message: "no answer within 30s " + hostile}
 		}
-		if _, err = results.Finish(t.Context(), r); err != nil {
+		if err = results.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 // Filter chooses records. The zero value chooses dead tasks and tasks whose requeue was interrupted.
@@ -62,9 +64,6 @@ func (f Filter) query() bson.M {
 	return q
 }
 
-// page is the number of records that are read at once.
-const page = 200
-
 // List yields the records in the order in which the tasks ended, or in reverse with Filter.Newest. It reads page by
 // page, so it may miss later changes. An error that matches ErrMalformed is of one record, and other records follow.
 // Any other error is the last value.
@@ -73,7 +72,24 @@ func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
 	if !f.Payloads {
 		shown = bson.M{fieldPayload: 0, fieldHeaders: 0}
 	}
-	return s.stream(ctx, f, shown)
+	query, order, after := f.query(), 1, "$gt"
+	if f.Newest {
+		order, after = -1, "$lt"
+	}
+	sorted := bson.D{{Key: fieldAt, Value: order}, {Key: "_id", Value: order}}
+	return func(yield func(Task, error) bool) {
+		var last bson.Raw
+		next := func() any { return behind(query, last, after) }
+		for raw, err := range mongoerr.Pages(ctx, s.records, sorted, shown, next) {
+			if err != nil {
+				yield(Task{}, unavailable("read dead tasks", err))
+				return
+			}
+			if last = slices.Clone(raw); !yield(decoded(last)) {
+				return
+			}
+		}
+	}
 }
 
 // Count returns the number of matching records.
@@ -85,60 +101,19 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	return int(n), nil
 }
 
-func (s *Store) stream(ctx context.Context, f Filter, shown bson.M) iter.Seq2[Task, error] {
-	return func(yield func(Task, error) bool) {
-		query, order, after := f.query(), 1, "$gt"
-		if f.Newest {
-			order, after = -1, "$lt"
-		}
-		for {
-			last, n, err := s.page(ctx, query, shown, order, yield)
-			if err != nil {
-				yield(Task{}, err)
-				return
-			}
-			if n < page {
-				return
-			}
-			query["$or"] = behind(last, after)
-		}
+// behind matches the records of a query that follow last, or all if last is nil. After is $gt, or $lt for the newest
+// first. A record without a time is before all others.
+func behind(query bson.M, last bson.Raw, after string) bson.M {
+	if last == nil {
+		return query
 	}
-}
-
-// behind matches the records that follow last. after is $gt, or $lt for the newest first. A record without a time is
-// before all others.
-func behind(last bson.Raw, after string) bson.A {
-	at, id := last.Lookup(fieldAt), last.Lookup("_id")
-	if at.Type != bson.TypeDateTime {
-		return bson.A{bson.M{fieldAt: bson.M{after + "e": time.Time{}}}}
+	q := maps.Clone(query)
+	if at, id := last.Lookup(fieldAt), last.Lookup("_id"); at.Type == bson.TypeDateTime {
+		q["$or"] = bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
+	} else {
+		q["$or"] = bson.A{bson.M{fieldAt: bson.M{after + "e": time.Time{}}}}
 	}
-	return bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
-}
-
-// page yields a page of records. It returns the last record and their number, or zero if yield returned false. The
-// server keeps no cursor open between two pages.
-func (s *Store) page(
-	ctx context.Context, query, shown bson.M, order int, yield func(Task, error) bool,
-) (last bson.Raw, n int, err error) {
-	o := options.Find().SetSort(bson.D{
-		{Key: fieldAt, Value: order},
-		{Key: "_id", Value: order},
-	}).SetLimit(page).SetBatchSize(page)
-	cursor, err := s.records.Find(ctx, query, o.SetProjection(shown))
-	if err != nil {
-		return last, 0, unavailable("read dead tasks", err)
-	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	for cursor.Next(ctx) {
-		last = slices.Clone(cursor.Current)
-		if n++; !yield(decoded(last)) {
-			return last, 0, nil
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return last, 0, unavailable("read dead tasks", err)
-	}
-	return last, n, nil
+	return q
 }
 
 // decoded reads a record. The error matches ErrMalformed.

@@ -20,16 +20,29 @@ const MaxName = 4096
 
 // Line is a request of a batch file.
 type Line struct {
-	Number   int             // the number of the line, from 1; blank lines count
-	CustomID string          // unique in the file
-	Method   string          // POST; any method if URL is absolute
-	URL      string          // one of openai.Endpoints, or an absolute http or https URL
-	Body     json.RawMessage // unchanged: a JSON object; if URL is absolute, any JSON or nothing
+	Number   int    `json:"-"`         // the number of the line, from 1; blank lines count
+	CustomID string `json:"custom_id"` // unique in the file
+	Method   string `json:"method"`    // POST; any method if URL is absolute
+	URL      string `json:"url"`       // one of openai.Endpoints, or an absolute http or https URL
 
 	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and the tokens of each
 	// meter.
-	Headers map[string]string
-	Charge  map[string]float64
+	Headers map[string]string `json:"headers,omitempty"`
+
+	// Body is unchanged: a JSON object; if URL is absolute, any JSON or nothing.
+	Body   json.RawMessage    `json:"body,omitempty"`
+	Charge map[string]float64 `json:"charge,omitempty"`
+}
+
+// JSON returns the request in the input format, on one line. It returns nil if the body is not JSON.
+func (l Line) JSON() []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(l) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // HTTP returns whether the line is an HTTP request of its own, not a call of OpenAI's API.

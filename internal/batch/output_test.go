@@ -3,7 +3,6 @@ package batch_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,51 +20,52 @@ import (
 func TestOutputLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		out  batch.Output
+		out  batches.Result
 		want string
 	}{
 		"answered": {
-			batch.Output{ID: "batch_req_wnaDys", CustomID: "request-2", Response: &batches.Response{
+			batches.Result{CustomID: "request-2", Response: &batches.Response{
 				StatusCode: 200, RequestID: "req_c187b3", Body: []byte("{\n  \"id\": \"chatcmpl-9758Iw\",\n  \"n\": " +
 					"1e400\n}\n"),
 			}},
-			`{"id": "batch_req_wnaDys", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3",` +
+			`{"id": "ID", "custom_id": "request-2", "response": {"status_code": 200, "request_id": "req_c187b3",` +
 				` "body": {"id":"chatcmpl-9758Iw","n":1e400}}, "error": null}`,
 		},
 		"expired": {
-			batch.Output{ID: "batch_req_123", CustomID: "request-3", Error: &batches.Failure{
+			batches.Result{CustomID: "request-3", Failure: &batches.Failure{
 				Code: "batch_expired", Message: "This request could not be executed before the completion window " +
 					"expired.",
 			}},
-			`{"id": "batch_req_123", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", ` +
+			`{"id": "ID", "custom_id": "request-3", "response": null, "error": {"code": "batch_expired", ` +
 				`"message": "This request could not be executed before the completion window expired."}}`,
 		},
 		"not JSON": {
-			batch.Output{ID: "b", CustomID: `<a> "b" &`, Response: &batches.Response{
+			batches.Result{CustomID: `<a> "b" &`, Response: &batches.Response{
 				StatusCode: 502,
 				Body:       []byte("<html>\n\xff"),
 			}},
-			`{"id": "b", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` +
+			`{"id": "ID", "custom_id": "<a> \"b\" &", "response": {"status_code": 502, "request_id": "", "body": "<html>\n` +
 				"\uFFFD" + `"}, "error": null}`,
 		},
 		"cut off": {
-			batch.Output{Response: &batches.Response{Body: []byte(`{"a": [1, 2`)}},
-			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, "error": ` +
-				`null}`,
+			batches.Result{Response: &batches.Response{Body: []byte(`{"a": [1, 2`)}},
+			`{"id": "ID", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": "{\"a\": [1, 2"}, ` +
+				`"error": null}`,
 		},
 		"no body": {
-			batch.Output{Response: &batches.Response{StatusCode: 204}},
-			`{"id": "", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`,
+			batches.Result{Response: &batches.Response{StatusCode: 204}},
+			`{"id": "ID", "custom_id": "", "response": {"status_code": 204, "request_id": "", "body": {}}, "error": null}`,
 		},
 		"bad text": {
-			batch.Output{Response: &batches.Response{Body: []byte("{\"a\":\"\xff\"}")}},
-			`{"id": "", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" +
+			batches.Result{Response: &batches.Response{Body: []byte("{\"a\":\"\xff\"}")}},
+			`{"id": "ID", "custom_id": "", "response": {"status_code": 0, "request_id": "", "body": {"a":"` + "\uFFFD" +
 				`"}}, "error": null}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want+"\n", string(batch.AppendOutput(nil, c.out))); diff != "" {
+			want := strings.Replace(c.want, "ID", decode(t, c.out).ID, 1) + "\n"
+			if diff := cmp.Diff(want, string(batch.AppendOutput(nil, c.out))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -84,7 +84,7 @@ type line struct {
 	Error *openai.BatchError `json:"error"`
 }
 
-func decode(t *testing.T, o batch.Output) line {
+func decode(t *testing.T, o batches.Result) line {
 	t.Helper()
 	var l line
 	d := json.NewDecoder(bytes.NewReader(batch.AppendOutput(nil, o)))
@@ -106,9 +106,9 @@ func into[T any](t *testing.T, raw json.RawMessage) T {
 
 func TestOfficialTypesReadTheLines(t *testing.T) {
 	t.Parallel()
-	answer := func(status int, body string) batch.Output {
-		return batch.Output{
-			ID: batch.OutputID("b", 1), CustomID: "a",
+	answer := func(status int, body string) batches.Result {
+		return batches.Result{
+			CustomID: "a",
 			Response: &batches.Response{StatusCode: status, RequestID: "req_1", Body: []byte(body)},
 		}
 	}
@@ -146,7 +146,7 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 		l.Response.StatusCode != 400 {
 		t.Errorf("4xx %+v", e)
 	}
-	l = decode(t, batch.Output{Error: &batches.Failure{Code: "batch_cancelled", Message: "m"}})
+	l = decode(t, batches.Result{Failure: &batches.Failure{Code: "batch_cancelled", Message: "m"}})
 	if l.Response != nil || l.Error.Code != "batch_cancelled" || l.Error.Message != "m" {
 		t.Errorf("error %+v", l.Error)
 	}
@@ -154,10 +154,11 @@ func TestOfficialTypesReadTheLines(t *testing.T) {
 
 func TestOutputID(t *testing.T) {
 	t.Parallel()
+	idOf := func(batch string, line int) string { return decode(t, batches.Result{Batch: batch, Line: line}).ID }
 	const want = "batch_req_" // followed by 32 digits
-	id := batch.OutputID("b", 1)
-	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != batch.OutputID("b", 1) ||
-		id == batch.OutputID("b", 2) || id == batch.OutputID("c", 1) {
+	id := idOf("b", 1)
+	if !strings.HasPrefix(id, want) || len(id) != len(want)+32 || id != idOf("b", 1) || id == idOf("b", 2) ||
+		id == idOf("c", 1) {
 		t.Error(id)
 	}
 }
@@ -167,37 +168,12 @@ func FuzzOutput(f *testing.F) {
 	f.Add("\xff\n", []byte("\xff\n{"))
 	f.Add("\u2028", []byte("\"\u2028\""))
 	f.Fuzz(func(t *testing.T, id string, body []byte) {
-		b := batch.AppendOutput(nil, batch.Output{
+		b := batch.AppendOutput(nil, batches.Result{
 			CustomID: id, Response: &batches.Response{Body: body},
-			Error: &batches.Failure{Message: id},
+			Failure: &batches.Failure{Message: id},
 		})
 		if !json.Valid(b) || !utf8.Valid(b) || bytes.Count(b, []byte("\n")) != 1 || b[len(b)-1] != '\n' {
 			t.Errorf("%q", b)
 		}
 	})
-}
-
-type brokenDisk struct{}
-
-func (brokenDisk) Write([]byte) (int, error) { return 0, errDisk }
-
-var errDisk = errors.New("disk full")
-
-func TestOutputWriter(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	w := batch.NewWriter(&b)
-	for _, id := range []string{"a", "b"} {
-		if err := w.Write(batch.Output{CustomID: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Flush(); err != nil || strings.Count(b.String(), "\n") != 2 {
-		t.Errorf("%v: %q", err, b.String())
-	}
-	w = batch.NewWriter(brokenDisk{})
-	_ = w.Write(batch.Output{})
-	if err := w.Flush(); !errors.Is(err, errDisk) {
-		t.Error(err)
-	}
 }

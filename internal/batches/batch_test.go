@@ -100,7 +100,7 @@ func TestUnusableNames(t *testing.T) {
 		if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: line}); !errors.Is(err, batches.ErrLine) {
 			t.Errorf("open %d: %v", line, err)
 		}
-		if _, err := s.Finish(t.Context(), batches.Result{Batch: "b", Line: line}); !errors.Is(err, batches.ErrLine) {
+		if err := s.Finish(t.Context(), batches.Result{Batch: "b", Line: line}); !errors.Is(err, batches.ErrLine) {
 			t.Errorf("finish %d: %v", line, err)
 		}
 		if err := s.Attempt(t.Context(), "b", line, "a", batches.Attempt{}); !errors.Is(err, batches.ErrLine) {

@@ -32,7 +32,7 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
-func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.Result) (bool, error)) {
+func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.Result) error) {
 	b.Helper()
 	var line atomic.Int64
 	var group sync.WaitGroup
@@ -44,8 +44,8 @@ func finishAll(b *testing.B, handlers int, finish func(context.Context, batches.
 				if n > b.N {
 					return
 				}
-				if first, err := finish(b.Context(), answered("b", n, bodyLength)); !first || err != nil {
-					b.Error(first, err)
+				if err := finish(b.Context(), answered("b", n, bodyLength)); err != nil {
+					b.Error(err)
 					return
 				}
 			}
@@ -106,7 +106,7 @@ func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 func counts(b *testing.B, s *batches.Store, n int) {
 	b.Helper()
 	counter := s.Counter("b")
-	if _, _, err := counter.Counts(b.Context()); err != nil {
+	if _, err := counter.Progress(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	for name, count := range map[string]func() (int, error){
@@ -115,7 +115,7 @@ func counts(b *testing.B, s *batches.Store, n int) {
 			return c.Done + c.Failed, err
 		},
 		"counter-ms": func() (int, error) {
-			c, _, err := counter.Counts(b.Context())
+			c, err := counter.Progress(b.Context())
 			return c.Done + c.Failed, err
 		},
 		"finished-ms": func() (int, error) {

@@ -33,8 +33,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		},
 		Request: random(7 << 20), Attempts: []batches.Attempt{{At: time.UnixMilli(-1), Error: long}},
 	}
-	if first, err := s.Finish(t.Context(), r); !first || err != nil {
-		t.Fatal(first, err)
+	if err := s.Finish(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 	got := find(t, s, 1)
 	if len(got.Attempts) != batches.AttemptsMost+1 || got.Attempts[0].At.UnixMilli() != 0 || got.CustomID != "c\x00" ||
@@ -58,7 +58,7 @@ func TestReopenHoldsLittle(t *testing.T) {
 	for line := range lines {
 		r := failed("b", line+1)
 		r.Request = []byte(strings.Repeat("ab", 2<<20))
-		if _, err := s.Finish(t.Context(), r); err != nil {
+		if err := s.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,10 +115,8 @@ func TestResultsThatAreTooLarge(t *testing.T) {
 		Batch: "b", Line: 3, CustomID: long, Model: long,
 		Response: &batches.Response{StatusCode: 200, RequestID: long, Body: []byte("{}")},
 	}
-	for i, o := range s.FinishMany(t.Context(), []batches.Result{large, answered("b", 2, 10), named}) {
-		if !o.First || o.Err != nil {
-			t.Errorf("line %d: %v, %v", i+1, o.First, o.Err)
-		}
+	if err := errors.Join(s.FinishMany(t.Context(), []batches.Result{large, answered("b", 2, 10), named})...); err != nil {
+		t.Error(err)
 	}
 	if r := find(t, s, 1); !r.Failed() || r.Failure.Code != batches.CodeTooLarge || r.Response.RequestID != "r" ||
 		len(r.Response.Body) > 0 {
@@ -133,7 +131,7 @@ func TestResultsThatAreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	large.Line = 4
-	if _, err := s.Finish(t.Context(), large); !errors.Is(err, batches.ErrTooLarge) ||
+	if err := s.Finish(t.Context(), large); !errors.Is(err, batches.ErrTooLarge) ||
 		errors.Is(err, batches.ErrUnavailable) {
 		t.Errorf("no room at all: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,9 +34,11 @@ type Counts struct {
 	Last  time.Time `bson:"last"`
 }
 
-// group is the counts of a group of results.
+// group is the counts of a group of documents.
 type group struct {
-	By     string `bson:"_id"`
+	By struct {
+		Block, Model string
+	} `bson:"_id"`
 	Counts `bson:",inline"`
 }
 
@@ -63,7 +66,7 @@ func (s *Store) Counts(ctx context.Context, batch string) (Counts, error) {
 	if err := checkID(batch); err != nil {
 		return Counts{}, err
 	}
-	found, err := s.count(ctx, batch, 1, maxLine, nil)
+	found, err := s.count(ctx, batch, 1, maxLine, nil) // one group
 	if err != nil || len(found) == 0 {
 		return Counts{}, err
 	}
@@ -101,55 +104,97 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 	return found, nil
 }
 
-// block is a number of lines. A Counter keeps the sums of a block in which all lines have a result. It is a power of
-// ten, so that the lines of a block begin with the same digits.
-const block = 1000
+const (
+	// Window is the time before a count for which [Progress] has Lately.
+	Window = time.Minute
+	// slot is the part of that time in which results count together.
+	slot = time.Second
+	// block is a number of lines. A Counter keeps the sums of a block in which all lines have a result. It is a power of
+	// ten, so that the lines of a block begin with the same digits.
+	block = 1000
+)
+
+// Progress is how far a batch is.
+type Progress struct {
+	Batch
+	Counts
+
+	// Models has the usage of all results, by model.
+	Models map[string]Usage
+
+	// Lately are the counts of the results of the last Window, a second each. The oldest is first, and seconds without
+	// results are left out.
+	Lately []Counts
+}
 
 // Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only
-// blocks of a thousand lines that can still change. It is safe for concurrent use.
+// blocks of a thousand lines that can still change. It reads each block once more a Window after its end. It is safe
+// for concurrent use.
 type Counter struct {
 	store *Store
 	batch string
 
 	mu           sync.Mutex // held during a query: one count at a time
 	begun, ended int        // of Reopen, when full was read
-	full         map[int]Counts
+	full         map[int]fullBlock
+}
+
+// fullBlock is a block in which all lines have a result, the last one at last.
+type fullBlock struct {
+	groups []group
+	last   time.Time
+	lately bool // groups has the slots of a Window: it is read again, because one sum takes less memory
 }
 
 // Counter returns a Counter of the batch. Each count looks the batch up.
 func (s *Store) Counter(batch string) *Counter {
-	return &Counter{store: s, batch: batch, full: map[int]Counts{}}
+	return &Counter{store: s, batch: batch, full: map[int]fullBlock{}}
 }
 
-// Counts returns the current counts, and the record of the batch. The error matches [ErrUnknownBatch] if there is no
+// Progress returns the current counts, and the record of the batch. The error matches [ErrUnknownBatch] if there is no
 // such batch.
-func (c *Counter) Counts(ctx context.Context) (Counts, Batch, error) {
+func (c *Counter) Progress(ctx context.Context) (Progress, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var d batchDocument
 	err := c.store.batches.FindOne(ctx, bson.M{"_id": c.batch}).Decode(&d)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Counts{}, Batch{}, fmt.Errorf("%w: %q", ErrUnknownBatch, c.batch)
+		return Progress{}, fmt.Errorf("%w: %q", ErrUnknownBatch, c.batch)
 	}
 	if err != nil {
-		return Counts{}, Batch{}, unavailable("read", c.batch, err)
+		return Progress{}, unavailable("read", c.batch, err)
 	}
 	if d.Begun != c.begun || d.Ended != c.ended {
 		clear(c.full) // results were put back
 		c.begun, c.ended = d.Begun, d.Ended
 	}
-	var total Counts
-	for from, to := range c.open(d.Lines) {
-		found, err := c.count(ctx, from, to, d.Lines)
-		if err != nil {
-			return Counts{}, Batch{}, err
+	p := Progress{Batch: d.Batch, Models: map[string]Usage{}}
+	since := c.store.now().Add(-Window).Truncate(slot)
+	slots := map[time.Time]Counts{}
+	add := func(groups []group) {
+		for _, g := range groups {
+			p.Counts = p.Plus(g.Counts)
+			p.Models[g.By.Model] = Counts{Usage: p.Models[g.By.Model]}.Plus(g.Counts).Usage
+			if at := g.First.Truncate(slot); !at.Before(since) {
+				slots[at] = slots[at].Plus(g.Counts)
+			}
 		}
-		total = total.Plus(found)
 	}
-	for _, counts := range c.full {
-		total = total.Plus(counts)
+	maps.DeleteFunc(c.full, func(_ int, b fullBlock) bool { return b.lately && b.last.Before(since) })
+	for _, b := range c.full {
+		add(b.groups)
 	}
-	return total, d.Batch, nil
+	for from, to := range c.open(d.Lines) {
+		found, err := c.count(ctx, from, to, d.Lines, since)
+		if err != nil {
+			return Progress{}, err
+		}
+		add(found)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(slots), time.Time.Compare) {
+		p.Lately = append(p.Lately, slots[at])
+	}
+	return p, nil
 }
 
 // open returns the ranges of blocks that are not full, from the first line of each range to its last.
@@ -170,67 +215,39 @@ func (c *Counter) open(lines int) map[int]int {
 	return ranges
 }
 
-// count sums up the blocks of a range that were not full, and stores the sums of blocks that are full now.
-func (c *Counter) count(ctx context.Context, from, to, lines int) (Counts, error) {
-	// The line without its last three digits is the block.
-	by := bson.M{"$substrBytes": bson.A{"$_id", len(c.batch) + 1, lineDigits - 3}}
-	found, err := c.store.count(ctx, c.batch, max(1, from*block), to*block+block-1, by)
+// count sums up the blocks of a range that were not full. It stores the sums of blocks that are full now.
+func (c *Counter) count(ctx context.Context, from, to, lines int, since time.Time) ([]group, error) {
+	age := bson.M{"$subtract": bson.A{"$at", time.UnixMilli(0)}} // in ms
+	found, err := c.store.count(ctx, c.batch, max(1, from*block), to*block+block-1, bson.D{
+		// The line without its last three digits is the block.
+		{Key: "block", Value: bson.M{"$substrBytes": bson.A{"$_id", len(c.batch) + 1, lineDigits - 3}}},
+		{Key: "model", Value: bson.M{"$ifNull": bson.A{"$model", ""}}},
+		{Key: "slot", Value: bson.M{"$cond": bson.A{
+			bson.M{"$gte": bson.A{"$at", since}},
+			bson.M{"$subtract": bson.A{age, bson.M{"$mod": bson.A{age, slot.Milliseconds()}}}},
+			0,
+		}}},
+	})
 	if err != nil {
-		return Counts{}, err
+		return nil, err
 	}
-	var total Counts
-	for _, d := range found {
-		b, err := strconv.Atoi(d.By)
+	blocks := map[int][]group{}
+	for _, g := range found {
+		b, err := strconv.Atoi(g.By.Block)
 		if err != nil {
-			return Counts{}, fmt.Errorf("%w: block %q of batch %q", ErrMalformed, d.By, c.batch)
+			return nil, fmt.Errorf("%w: block %q of batch %q", ErrMalformed, g.By.Block, c.batch)
 		}
-		counts := d.Counts
+		blocks[b] = append(blocks[b], g)
+	}
+	for b, groups := range blocks {
+		var sum Counts
+		for _, g := range groups {
+			sum = sum.Plus(g.Counts)
+		}
 		size := min(lines, b*block+block-1) - max(1, b*block) + 1
-		if c.begun == c.ended && counts.Done+counts.Failed == size {
-			c.full[b] = counts
-		} else {
-			total = total.Plus(counts)
+		if c.begun == c.ended && sum.Done+sum.Failed == size {
+			c.full[b] = fullBlock{groups: groups, last: sum.Last, lately: !sum.Last.Before(since)}
 		}
 	}
-	return total, nil
-}
-
-// UsageByModel sums up the usage of all results of a batch, by model. It reads all results.
-func (s *Store) UsageByModel(ctx context.Context, batch string) (map[string]Usage, error) {
-	if err := checkID(batch); err != nil {
-		return nil, err
-	}
-	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$ifNull": bson.A{"$model", ""}})
-	if err != nil {
-		return nil, err
-	}
-	usage := map[string]Usage{}
-	for _, d := range found {
-		usage[d.By] = d.Usage
-	}
-	return usage, nil
-}
-
-// Since counts the results that were written at from or later, by slots of time. The first slot begins at from, the
-// oldest slot is first, and empty slots are left out. A slot is at least a millisecond. Since reads all results of
-// the batch.
-func (s *Store) Since(ctx context.Context, batch string, from time.Time, slot time.Duration) ([]Counts, error) {
-	if err := checkID(batch); err != nil {
-		return nil, err
-	}
-	age := bson.M{"$subtract": bson.A{"$at", from}} // in ms
-	begin := bson.M{"$subtract": bson.A{age, bson.M{"$mod": bson.A{age, max(1, slot.Milliseconds())}}}}
-	lately := bson.M{"$gte": bson.A{"$at", from}}
-	found, err := s.count(ctx, batch, 1, maxLine, bson.M{"$cond": bson.A{lately, bson.M{"$toString": begin}, ""}})
-	if err != nil {
-		return nil, err
-	}
-	var slots []Counts
-	for _, d := range found {
-		if d.By != "" {
-			slots = append(slots, d.Counts)
-		}
-	}
-	slices.SortFunc(slots, func(a, b Counts) int { return a.First.Compare(b.First) })
-	return slots, nil
+	return found, nil
 }

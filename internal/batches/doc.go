@@ -4,9 +4,9 @@
 // # Written once
 //
 // One atomic update writes a result, and it only matches a document without a result. A task that is delivered twice,
-// on one worker or on two, changes no stored result: [Store.Finish] returns whether its call was the first. A process
-// may be killed at any point: a document has its whole result or none of it. A majority of servers acknowledges each
-// write. After an error a write may have been applied or not; it is safe to repeat it.
+// on one worker or on two, changes no stored result. A process may be killed at any point: a document has its whole
+// result or none of it. A majority of servers acknowledges each write. After an error a write may have been applied or
+// not; it is safe to repeat it.
 //
 // # Order and memory
 //

@@ -34,12 +34,12 @@ func Example() {
 	})
 	fmt.Println(b.Name, existed, err)
 
-	for range 2 {
-		first, err := store.Finish(ctx, batches.Result{
+	for n := range 2 {
+		err := store.Finish(ctx, batches.Result{
 			Batch: b.ID, Line: 1, CustomID: "request-1",
-			Response: &batches.Response{StatusCode: 200, RequestID: "req_1", Body: []byte(`{"id":"chatcmpl-1"}`)},
+			Response: &batches.Response{StatusCode: 200, RequestID: "req_1", Body: fmt.Appendf(nil, `{"delivery":%d}`, n)},
 		})
-		fmt.Println("first:", first, err)
+		fmt.Println(err)
 	}
 
 	for r, err := range store.Results(ctx, b.ID) {
@@ -47,7 +47,7 @@ func Example() {
 	}
 	// Output:
 	// in.jsonl false <nil>
-	// first: true <nil>
-	// first: false <nil>
-	// 1 request-1 {"id":"chatcmpl-1"} <nil>
+	// <nil>
+	// <nil>
+	// 1 request-1 {"delivery":0} <nil>
 }

@@ -3,13 +3,10 @@ package batches
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/mongoerr"
 )
@@ -17,16 +14,6 @@ import (
 // maxTries bounds how often a write is sent again after other writers changed the same document. Each conflict means
 // that another writer made progress, so few are needed.
 const maxTries = 10
-
-// Outcome is the outcome of one result of a [Store.FinishMany].
-type Outcome struct {
-	// First is true if this call wrote the result. If it is false and Err is nil, there was a result already, which
-	// stays.
-	First bool
-
-	// Err is set if the result may be stored or not. Call Finish again.
-	Err error
-}
 
 // Attempt stores a failed attempt of a request that has not ended. It stores the same attempt only once. It drops
 // attempts of a request that has ended, and attempts above [AttemptsMost].
@@ -42,175 +29,96 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 		"$set":      bson.M{fieldCustom: name(customID), fieldExpires: expires},
 		"$addToSet": bson.M{fieldTries: bson.M{"$each": attemptDocuments([]Attempt{a})}},
 	}
-	return s.untilWritten(ctx, batch, line, update)
-}
-
-// untilWritten applies an update to a document without a result. It does nothing if there is a result, or no room for
-// attempts.
-func (s *Store) untilWritten(ctx context.Context, batch string, line int, update bson.M) error {
-	filter := bson.D{{Key: "_id", Value: documentID(batch, line)}, unfinished(), hasRoom()}
-	upsert := true
-	for n := 1; ; n++ {
-		_, err := s.results.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
-		if err == nil {
-			return nil
-		}
-		// The document exists: with a result, or just inserted by another writer. An update without upsert shows
-		// which.
-		duplicate := mongo.IsDuplicateKeyError(err)
-		if !mongoerr.Conflict(err) || n == maxTries {
-			return unavailableLine("store an attempt of", batch, line, err)
-		}
-		upsert = upsert && !duplicate
-	}
+	s.write(ctx, "store an attempt of", []write{{
+		result: Result{Batch: batch, Line: line}, filter: bson.D{unfinished(), hasRoom()}, update: update, err: &err,
+	}})
+	return err
 }
 
 // Finish stores the result of a request that has none. It takes one round trip, and a few more if another writer
-// changes the same document. After Finish returns without an error, the result is stored. It never changes, unless
-// [Store.Reopen] puts it back. First is true if this call wrote the result. After an error, call Finish again: it
-// returns false if the first call was applied after all.
-func (s *Store) Finish(ctx context.Context, r Result) (first bool, err error) {
-	o := s.FinishMany(ctx, []Result{r})[0]
-	return o.First, o.Err
-}
+// changes the same document. After Finish returns without an error, the request has a result: this one, or one that
+// was stored before. The result never changes, unless [Store.Reopen] puts it back. After an error this result may be
+// stored or not: call Finish again.
+func (s *Store) Finish(ctx context.Context, r Result) error { return s.FinishMany(ctx, []Result{r})[0] }
 
-// FinishMany is [Store.Finish] for several results, in one round trip. The outcomes are in the order of the results.
+// FinishMany is [Store.Finish] for several results, in one round trip. The errors are in the order of the results.
 // A result that fails does not stop the others. A result that is too large for its document is stored without its
 // answer and its request, as a failure with [CodeTooLarge].
-func (s *Store) FinishMany(ctx context.Context, results []Result) []Outcome {
-	outcomes := make([]Outcome, len(results))
-	todo := make([]finish, 0, len(results))
+func (s *Store) FinishMany(ctx context.Context, results []Result) []error {
+	errs := make([]error, len(results))
+	todo := make([]write, 0, len(results))
 	for i, r := range results {
-		f, err := s.finish(ctx, r)
-		if err != nil {
-			outcomes[i].Err = err
+		if errs[i] = checkLine(r.Batch, r.Line); errs[i] != nil {
 			continue
 		}
-		f.outcome = &outcomes[i]
-		todo = append(todo, f)
-	}
-	for n := 1; len(todo) > 0; n++ {
-		met := s.write(ctx, todo)
-		if len(met) == 0 {
-			break
+		var expires time.Time
+		if expires, errs[i] = s.expiry(ctx, r.Batch); errs[i] != nil {
+			continue
 		}
-		if n == maxTries {
-			for _, f := range met {
-				f.outcome.Err = unavailableLine("finish", f.batch, f.line, errContended)
-			}
-			break
+		if r.Finished.IsZero() {
+			r.Finished = s.now()
 		}
-		todo = s.withoutResult(ctx, met)
+		todo = append(todo, write{
+			result: r, filter: bson.D{unfinished()}, update: finishUpdate(r, expires), expires: expires, err: &errs[i],
+		})
 	}
-	return outcomes
+	s.write(ctx, "finish", todo)
+	return errs
 }
 
-var errContended = errors.New("another writer changed the document each time")
-
-// finish is one result on its way into its document.
-type finish struct {
-	batch   string
-	line    int
-	id      string
-	result  Result
-	expires time.Time
-	less    bool // without answer and request
-	outcome *Outcome
+// write is an update on its way into the document of a request.
+type write struct {
+	result  Result // Batch and Line name the document
+	filter  bson.D // the update is not needed if the document exists and does not match
+	update  bson.M
+	expires time.Time // of a result; zero for an attempt
+	exists  bool      // the document does
+	less    bool      // without answer and request
+	err     *error
 }
 
-// shrink removes the large parts of a result. It returns false if they are removed already.
-func (f *finish) shrink() bool {
-	if f.less {
+// shrink removes the large parts of a result. It returns false if there are none, or none any more.
+func (w *write) shrink() bool {
+	r := w.result.Response
+	if w.less || w.expires.IsZero() {
 		return false
 	}
-	f.less = true
-	size := len(f.result.Request)
-	if r := f.result.Response; r != nil {
+	w.less = true
+	size := len(w.result.Request)
+	if r != nil {
 		size += len(r.Body)
-		f.result.Response = &Response{StatusCode: r.StatusCode, RequestID: r.RequestID}
+		w.result.Response = &Response{StatusCode: r.StatusCode, RequestID: r.RequestID}
 	}
-	f.result.Failure = &Failure{Code: CodeTooLarge, Message: tooLarge("answer and the request", size, f.result.Failure)}
-	f.result.Request, f.result.Attempts = nil, nil
+	w.result.Failure = &Failure{Code: CodeTooLarge, Message: tooLarge("answer and the request", size, w.result.Failure)}
+	w.result.Request, w.result.Attempts = nil, nil
+	w.update = finishUpdate(w.result, w.expires)
 	return true
 }
 
-func (s *Store) finish(ctx context.Context, r Result) (finish, error) {
-	if err := checkLine(r.Batch, r.Line); err != nil {
-		return finish{}, err
-	}
-	expires, err := s.expiry(ctx, r.Batch)
-	if err != nil {
-		return finish{}, err
-	}
-	if r.Finished.IsZero() {
-		r.Finished = s.now()
-	}
-	return finish{batch: r.Batch, line: r.Line, id: documentID(r.Batch, r.Line), result: r, expires: expires}, nil
-}
-
-// write sends all results and sets their outcomes. It returns the results whose documents existed or changed
-// meanwhile.
-func (s *Store) write(ctx context.Context, todo []finish) []finish {
-	models := make([]mongo.WriteModel, len(todo))
-	for i, f := range todo {
-		filter := bson.D{{Key: "_id", Value: f.id}, unfinished()}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(finishUpdate(f.result,
-			f.expires)).SetUpsert(true)
-	}
-	failed, all := mongoerr.Bulk(ctx, s.results, models)
-	var met []finish
-	for i, f := range todo { // f is a copy; met gets its final state
-		err := cmp.Or(failed[i], all)
-		switch {
-		case err == nil:
-			f.outcome.First = true // The update inserted the document, or matched it without a result.
-		case mongoerr.Conflict(err), mongoerr.TooLarge(err) && f.shrink():
-			met = append(met, f)
-		default:
-			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)
+// write sends all updates in one round trip, and again the ones that met another writer. It sets their errors.
+func (s *Store) write(ctx context.Context, op string, todo []write) {
+	for n := 1; len(todo) > 0; n++ {
+		models := make([]mongo.WriteModel, len(todo))
+		for i, w := range todo {
+			filter := append(bson.D{{Key: "_id", Value: documentID(w.result.Batch, w.result.Line)}}, w.filter...)
+			models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(w.update).SetUpsert(!w.exists)
 		}
-	}
-	return met
-}
-
-// withoutResult returns the results whose documents have none. The others are not the first.
-func (s *Store) withoutResult(ctx context.Context, met []finish) []finish {
-	ids := make(bson.A, len(met))
-	for i, f := range met {
-		ids[i] = f.id
-	}
-	filter := bson.M{"_id": bson.M{"$in": ids}, fieldStatus: bson.M{"$exists": true}}
-	finished := map[string]bool{}
-	err := s.eachID(ctx, filter, func(id string, _ bson.Raw) { finished[id] = true })
-	if err != nil {
-		for _, f := range met {
-			f.outcome.Err = unavailableLine("finish", f.batch, f.line, err)
+		failed, all := mongoerr.Bulk(ctx, s.results, models)
+		var again []write
+		for i, w := range todo {
+			switch err := cmp.Or(failed[i], all); {
+			case err == nil:
+			case n < maxTries && mongoerr.Conflict(err):
+				// The document does not match, or another writer has just inserted it. An update without upsert shows
+				// which.
+				w.exists = w.exists || mongo.IsDuplicateKeyError(err)
+				again = append(again, w)
+			case mongoerr.TooLarge(err) && w.shrink():
+				again = append(again, w)
+			default:
+				*w.err = unavailableLine(op, w.result.Batch, w.result.Line, err)
+			}
 		}
-		return nil
+		todo = again
 	}
-	var again []finish
-	for _, f := range met {
-		if !finished[f.id] {
-			again = append(again, f)
-		}
-	}
-	return again
-}
-
-// eachID calls yield with the _id of every matching document, and its status and round, in no particular order.
-func (s *Store) eachID(ctx context.Context, filter any, yield func(id string, d bson.Raw)) error {
-	shown := bson.M{"_id": 1, fieldStatus: 1, fieldRound: 1}
-	cursor, err := s.results.Find(ctx, filter, options.Find().SetProjection(shown))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	for cursor.Next(ctx) {
-		id, ok := cursor.Current.Lookup("_id").StringValueOK()
-		if !ok {
-			return fmt.Errorf("%w: its _id is a %s", ErrMalformed, cursor.Current.Lookup("_id").Type)
-		}
-		yield(id, cursor.Current)
-	}
-	return cursor.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,8 +63,8 @@ func TestWrittenOnce(t *testing.T) {
 	want.Attempts = []batches.Attempt{attempt(2), attempt(3)}
 	want.Finished = time.UnixMilli(1_700_000_000_123).UTC()
 	want.Request = []byte("{}")
-	if first, err := s.Finish(t.Context(), want); !first || err != nil {
-		t.Fatal(first, err)
+	if err := s.Finish(t.Context(), want); err != nil {
+		t.Fatal(err)
 	}
 	want.Attempts = []batches.Attempt{attempt(1), attempt(2), attempt(3)}
 	want.Request = nil // is stored for failed requests only
@@ -74,8 +75,8 @@ func TestWrittenOnce(t *testing.T) {
 		t.Error(err)
 	}
 	for _, other := range []batches.Result{failed("b", 1), answered("b", 1, 10)} {
-		if first, err := s.Finish(t.Context(), other); first || err != nil {
-			t.Error(first, err)
+		if err := s.Finish(t.Context(), other); err != nil {
+			t.Error(err)
 		}
 	}
 	if diff := cmp.Diff(want, find(t, s, 1)); diff != "" {
@@ -103,8 +104,8 @@ func TestFailedResults(t *testing.T) {
 		},
 	} {
 		want.Batch, want.Line, want.Finished = "b", line, when
-		if first, err := s.Finish(t.Context(), want); !first || err != nil {
-			t.Fatal(first, err)
+		if err := s.Finish(t.Context(), want); err != nil {
+			t.Fatal(err)
 		}
 		got := find(t, s, line)
 		if diff := cmp.Diff(want, got); diff != "" || !got.Failed() {
@@ -149,8 +150,8 @@ func TestSizes(t *testing.T) {
 			StatusCode: 200,
 			RequestID:  "r", Body: c.body,
 		}, Request: []byte("{}")}
-		if first, err := s.Finish(t.Context(), r); !first || err != nil {
-			t.Fatal(line, first, err)
+		if err := s.Finish(t.Context(), r); err != nil {
+			t.Fatal(line, err)
 		}
 		got := find(t, s, line)
 		if c.lost {
@@ -175,8 +176,8 @@ func TestSizes(t *testing.T) {
 		Batch: "b", Line: 8, Response: &batches.Response{StatusCode: 400, Body: random(8 << 20)},
 		Request: random(9 << 20),
 	}
-	if first, err := s.Finish(t.Context(), r); !first || err != nil {
-		t.Fatal(first, err)
+	if err := s.Finish(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 	if got := find(t, s, 8); !bytes.Equal(got.Response.Body, r.Response.Body) || got.Request != nil ||
 		got.Failure == nil || !strings.Contains(got.Failure.Message, "request") {
@@ -193,32 +194,32 @@ func TestFinishMany(t *testing.T) {
 	if err := s.Attempt(t.Context(), "b", 2, "request-2", attempt(1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Finish(t.Context(), answered("b", 3, 10)); err != nil {
+	if err := s.Finish(t.Context(), answered("b", 3, 10)); err != nil {
 		t.Fatal(err)
 	}
 	results := []batches.Result{
 		answered("b", 1, 10), answered("b", 2, 10), answered("b", 3, 10), answered("b", 0, 10),
 		answered("b", 1, 10), answered("c", 1, 10),
 	}
-	got := s.FinishMany(t.Context(), results)
-	for i, want := range []bool{true, true, false, false, false, true} {
-		if i == 3 {
-			if !errors.Is(got[i].Err, batches.ErrLine) {
-				t.Error(got[i].Err)
-			}
-			continue
-		}
-		if got[i].First != want && i != 0 && i != 4 || got[i].Err != nil {
-			t.Errorf("%d: %+v", i, got[i])
+	for i := range results {
+		results[i].Response.RequestID = fmt.Sprint("given ", i)
+	}
+	for i, err := range s.FinishMany(t.Context(), results) {
+		if i != 3 && err != nil || i == 3 && !errors.Is(err, batches.ErrLine) {
+			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if got[0].First == got[4].First { // the server chooses the order within a round trip
-		t.Errorf("line 1, given twice: %v %v", got[0].First, got[4].First)
+	for line, want := range map[int][]string{ // the server chooses the order within a round trip
+		1: {"given 0", "given 4"}, 2: {"given 1"}, 3: {"req_3"},
+	} {
+		if r := find(t, s, line); !slices.Contains(want, r.Response.RequestID) || r.Usage.Used != 200 {
+			t.Errorf("line %d: %+v", line, r)
+		}
 	}
 }
 
-// Many processes finish, and fail, the same lines at the same time. Each line has exactly one first call, and its
-// result is stored. Some callers cancel in the middle.
+// Many processes finish, and fail, the same lines at the same time. The result of each line is of one call,
+// and is stored before a call returns. Some callers cancel in the middle.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	uri, name := testenv.Mongo(t)
@@ -227,7 +228,7 @@ func TestFleet(t *testing.T) {
 	var winner [lines + 1]atomic.Int32
 	var group sync.WaitGroup
 	stores := make([]*batches.Store, 4)
-	finishes := make([]func(context.Context, batches.Result) (bool, error), 4)
+	finishes := make([]func(context.Context, batches.Result) error, 4)
 	waits := make([]func(), 4)
 	for i := range stores {
 		client, err := mongostore.Connect(t.Context(), uri, testenv.Patient)
@@ -259,9 +260,16 @@ func TestFleet(t *testing.T) {
 				if w%2 == 0 {
 					finish = finishes[w%4]
 				}
-				first, err := finish(ctx, r)
+				err := finish(ctx, r)
 				cancel()
 				if err != nil && w%8 != 0 {
+					t.Error(err)
+				}
+				if err != nil {
+					continue
+				}
+				first, err := own(t.Context(), s, line, r.Response.RequestID)
+				if err != nil {
 					t.Error(err)
 				}
 				if first {
@@ -309,8 +317,8 @@ func TestAttemptMeetsFinish(t *testing.T) {
 			}
 		})
 		group.Go(func() {
-			if first, err := s.Finish(t.Context(), answered("b", line, 10)); !first || err != nil {
-				t.Errorf("line %d: %v %v", line, first, err)
+			if err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
+				t.Errorf("line %d: %v", line, err)
 			}
 		})
 		group.Wait()
@@ -324,13 +332,13 @@ func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	db, proxy := throughProxy(t)
 	s := batches.New(db, batches.Options{})
-	if _, err := s.Finish(t.Context(), answered("b", 1, 10)); err != nil {
+	if err := s.Finish(t.Context(), answered("b", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := s.Finish(ctx, answered("b", 2, 10))
+	err := s.Finish(ctx, answered("b", 2, 10))
 	if !errors.Is(err, batches.ErrUnavailable) || !strings.Contains(err.Error(), `line 2 of batch "b"`) {
 		t.Error(err)
 	}
@@ -352,8 +360,8 @@ func TestDatabaseAway(t *testing.T) {
 		}
 	}
 	proxy.Restore()
-	if first, err := s.Finish(t.Context(), answered("b", 2, 10)); !first || err != nil {
-		t.Error(first, err)
+	if err := s.Finish(t.Context(), answered("b", 2, 10)); err != nil {
+		t.Error(err)
 	}
 }
 

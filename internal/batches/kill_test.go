@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,14 +26,15 @@ const (
 
 const killLines = 2000
 
-// finishLines finishes all lines with 8 handlers, and prints each line whose result it wrote.
+// finishLines finishes all lines with 8 handlers, and prints each line whose stored result is its own.
 func finishLines(ctx context.Context, uri, database string, out io.Writer) error {
 	client, err := mongostore.Connect(ctx, uri, testenv.Patient)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	finish, wait := together(batches.New(client.Database(database), batches.Options{}))
+	s, id := batches.New(client.Database(database), batches.Options{}), strconv.Itoa(os.Getpid())
+	finish, wait := together(s)
 	defer wait()
 	var line atomic.Int64
 	var group sync.WaitGroup
@@ -41,7 +43,13 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	for range 8 {
 		group.Go(func() {
 			for n := int(line.Add(1)); n <= killLines; n = int(line.Add(1)) {
-				first, err := finish(ctx, answered("b", n, bodyLength))
+				r := answered("b", n, bodyLength)
+				r.Response.RequestID = id
+				err := finish(ctx, r)
+				var first bool
+				if err == nil {
+					first, err = own(ctx, s, n, id)
+				}
 				if err != nil {
 					failures <- err
 					return
@@ -59,8 +67,8 @@ func finishLines(ctx context.Context, uri, database string, out io.Writer) error
 	return <-failures
 }
 
-// Processes are killed at random times. A line has its whole result or none, no line has two first calls, and the
-// counts are exact.
+// Processes are killed at random times. A line has its whole result or none, no line has the results of two processes,
+// and the counts are exact.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	uri, name := testenv.Mongo(t)

@@ -45,7 +45,7 @@ func TestRetention(t *testing.T) {
 		now = now.Add(step)
 		for _, s := range stores {
 			line++
-			if _, err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
+			if err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
 				t.Fatal(err)
 			}
 			result, batch := expires("results", fmt.Sprintf("b/%09d", line)), expires("batches", "b")
@@ -63,7 +63,7 @@ func TestRetention(t *testing.T) {
 	if got := expires("results", "b/000000900"); !got.Equal(now.Add(batches.Retention)) {
 		t.Errorf("an attempt expires %v", got)
 	}
-	if _, err := stores[0].Finish(t.Context(), answered("unknown", 1, 10)); err != nil {
+	if err := stores[0].Finish(t.Context(), answered("unknown", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
 	if got := expires("results", "unknown/000000001"); !got.Equal(now.Add(batches.Retention)) {

@@ -2,6 +2,7 @@ package batches_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -38,19 +39,25 @@ func newStore(tb testing.TB) *batches.Store {
 
 // together returns a Finish whose callers share round trips, like the callers of a worker. It also returns a function
 // that waits for the round trips of cancelled callers.
-func together(s *batches.Store) (finish func(context.Context, batches.Result) (bool, error), wait func()) {
-	group := &coalesce.Group[struct{}, batches.Result, batches.Outcome]{
-		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
+func together(s *batches.Store) (finish func(context.Context, batches.Result) error, wait func()) {
+	group := &coalesce.Group[struct{}, batches.Result, error]{
+		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]error, error) {
 			return s.FinishMany(ctx, results), nil
 		},
 	}
-	return func(ctx context.Context, r batches.Result) (bool, error) {
-		outcomes, err := group.Do(ctx, struct{}{}, r)
-		if err != nil {
-			return false, err
-		}
-		return outcomes[0].First, outcomes[0].Err
+	return func(ctx context.Context, r batches.Result) error {
+		stored, err := group.Do(ctx, struct{}{}, r)
+		return errors.Join(append(stored, err)...)
 	}, group.Close
+}
+
+// own returns whether the stored result of a line is the one with this ID of its answer.
+func own(ctx context.Context, s *batches.Store, line int, id string) (bool, error) {
+	r, ok, err := s.Find(ctx, "b", line)
+	if err == nil && !ok {
+		err = fmt.Errorf("line %d has no result", line)
+	}
+	return err == nil && r.Response.RequestID == id, err
 }
 
 // completion returns an answer of a chat of about that length. Its words make it about as compressible as prose.

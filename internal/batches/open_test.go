@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/testenv"
 )
 
 func TestNamedRequests(t *testing.T) {
@@ -27,7 +28,7 @@ func TestNamedRequests(t *testing.T) {
 		Batch: "b", Line: 2, CustomID: "two", Model: "m",
 		Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 5, Prompt: 3, Completion: 2},
 	}
-	if _, err := s.Finish(t.Context(), done); err != nil {
+	if err := s.Finish(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Name(t.Context(), "b", []batches.Named{
@@ -78,7 +79,7 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 		if before.Has(line) == (before.Round(line) == 1) {
 			t.Errorf("line %d has a result: %v; round %d", line, before.Has(line), before.Round(line))
 		}
-		if _, err = s.Finish(t.Context(), batches.Result{
+		if err = s.Finish(t.Context(), batches.Result{
 			Batch: "b", Line: line,
 			Response: &batches.Response{StatusCode: 200},
 		}); err != nil {
@@ -90,42 +91,51 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 	}
 }
 
-func TestUsageByModelAndSince(t *testing.T) {
+func TestUsageByModelAndLately(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	at := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for i, model := range []string{"a", "b", "a", ""} {
+	now := time.Now().UTC().Truncate(time.Second)
+	s := batches.New(testenv.Database(t), batches.Options{Now: func() time.Time { return now }})
+	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 6}); err != nil {
+		t.Fatal(err)
+	}
+	ago := []time.Duration{time.Hour, 30 * time.Second, 29500 * time.Millisecond, time.Minute, 61 * time.Second, 0}
+	for i, model := range []string{"a", "b", "a", "", "a", "b"} {
 		r := batches.Result{
-			Batch: "b", Line: i + 1, Model: model, Finished: at.Add(time.Duration(i) * time.Minute),
+			Batch: "b", Line: i + 1, Model: model, Finished: now.Add(-ago[i]),
 			Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Used: 10, Prompt: 4, Completion: 6},
 		}
-		if _, err := s.Finish(t.Context(), r); err != nil {
+		if err := s.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	usage, err := s.UsageByModel(t.Context(), "b")
-	one := batches.Usage{Used: 10, Prompt: 4, Completion: 6}
-	want := map[string]batches.Usage{"a": {Used: 20, Prompt: 8, Completion: 12}, "b": one, "": one}
-	if diff := cmp.Diff(want, usage); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-	for from, n := range map[time.Duration]int{0: 4, time.Minute: 3, 3 * time.Minute: 1, time.Hour: 0} {
-		slots, failed := s.Since(t.Context(), "b", at.Add(from), time.Hour)
-		if n == 0 && failed == nil && len(slots) == 0 {
-			continue
-		}
-		if failed != nil || len(slots) != 1 || slots[0].Done != n || slots[0].Usage.Used != float64(10*n) {
-			t.Errorf("since %v: %+v, %v", from, slots, failed)
+	counter := s.Counter("b")
+	counts := func(n int, first, last time.Duration) batches.Counts {
+		return batches.Counts{
+			Done: n, First: now.Add(-first), Last: now.Add(-last), Usage: batches.Usage{
+				Used: float64(10 * n), Prompt: float64(4 * n), Completion: float64(6 * n),
+			},
 		}
 	}
-	slots, err := s.Since(t.Context(), "b", at, 2*time.Minute)
-	if err != nil || len(slots) != 2 {
-		t.Fatal(slots, err)
+	want := map[string]batches.Usage{
+		"a": counts(3, 0, 0).Usage, "b": counts(2, 0, 0).Usage, "": counts(1, 0, 0).Usage,
 	}
-	for i, slot := range slots {
-		first := at.Add(time.Duration(i) * 2 * time.Minute)
-		if slot.Done != 2 || !slot.First.Equal(first) || !slot.Last.Equal(first.Add(time.Minute)) {
-			t.Errorf("slot %d is %+v", i, slot)
+	lately := []batches.Counts{
+		counts(1, time.Minute, time.Minute), counts(2, ago[1], ago[2]), counts(1, 0, 0),
+	}
+	all, began := counts(6, time.Hour, 0), now
+	for _, tc := range []struct {
+		later time.Duration
+		left  []batches.Counts
+	}{{0, lately}, {time.Second, lately[1:]}, {time.Hour, nil}} {
+		now = began.Add(tc.later)
+		for range 2 { // the second one reads nothing that was full before
+			p, err := counter.Progress(t.Context())
+			if diff := cmp.Diff(want, p.Models); diff != "" || err != nil || p.Counts != all {
+				t.Error(tc.later, diff, err, p.Counts)
+			}
+			if diff := cmp.Diff(tc.left, p.Lately); diff != "" {
+				t.Error(tc.later, diff)
+			}
 		}
 	}
 }

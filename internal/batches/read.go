@@ -9,10 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-)
 
-// page is the number of results in one page.
-const page = 200
+	"github.com/headway-go/headway/internal/mongoerr"
+)
 
 // Find returns the stored document of a request. ok is true if it has a result. If not, the Result has the attempts
 // so far.
@@ -73,20 +72,25 @@ func (s *Store) lines(
 		return nil, err
 	}
 	set := &LineSet{from: from, has: make([]bool, to-from+1), rounds: map[int]int{}}
+	shown := options.Find().SetProjection(bson.M{"_id": 1, fieldStatus: 1, fieldRound: 1})
+	cursor, err := s.results.Find(ctx, append(bson.D{linesOf(batch, from, to)}, which...), shown)
+	if err != nil {
+		return nil, unavailable("read the lines of", batch, err)
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
 	var malformed error
-	err := s.eachID(ctx, append(bson.D{linesOf(batch, from, to)}, which...), func(id string, d bson.Raw) {
-		_, line, err := parseDocumentID(id)
-		if err != nil {
-			malformed = err
-			return
-		}
-		if _, err = d.LookupErr(fieldStatus); (err == nil) == ended {
+	for cursor.Next(ctx) {
+		id, _ := cursor.Current.Lookup("_id").StringValueOK()
+		_, line, unnamed := parseDocumentID(id)
+		if unnamed != nil {
+			malformed = unnamed
+		} else if _, open := cursor.Current.LookupErr(fieldStatus); (open == nil) == ended {
 			set.add(line)
-		} else if n, ok := d.Lookup(fieldRound).AsInt64OK(); ok {
+		} else if n, ok := cursor.Current.Lookup(fieldRound).AsInt64OK(); ok {
 			set.rounds[line] = int(n)
 		}
-	})
-	if err != nil {
+	}
+	if err = cursor.Err(); err != nil {
 		return nil, unavailable("read the lines of", batch, err)
 	}
 	return set, malformed
@@ -115,51 +119,26 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 			yield(Result{}, err)
 			return
 		}
-		for from := 1; ; {
-			next, more, err := s.page(ctx, batch, from, which, func(r Result) bool { return yield(r, nil) })
+		from := 1
+		query := func() any { return bson.D{linesOf(batch, from, maxLine), which} }
+		for raw, err := range mongoerr.Pages(ctx, s.results, bson.D{{Key: "_id", Value: 1}}, bson.M{}, query) {
 			if err != nil {
-				yield(Result{}, err)
+				yield(Result{}, unavailable("read the results of", batch, err))
 				return
 			}
-			if !more {
+			var d resultDocument
+			var r Result
+			if err = bson.Unmarshal(raw, &d); err != nil {
+				err = fmt.Errorf("%w: after line %d of batch %q: %w", ErrMalformed, from-1, batch, err)
+			} else {
+				r, err = d.result()
+			}
+			if !yield(r, err) || err != nil {
 				return
 			}
-			from = next
+			from = r.Line + 1
 		}
 	}
-}
-
-// page yields a page of results and returns the first line of the next page. more is false after the last page, and
-// if yield returned false. The server keeps no cursor open between two pages, so the reader may be slow.
-func (s *Store) page(
-	ctx context.Context, batch string, from int, which bson.E, yield func(Result) bool,
-) (next int, more bool, err error) {
-	o := options.Find().SetSort(bson.M{"_id": 1}).SetLimit(page).SetBatchSize(page)
-	cursor, err := s.results.Find(ctx, bson.D{linesOf(batch, from, maxLine), which}, o)
-	if err != nil {
-		return 0, false, unavailable("read the results of", batch, err)
-	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	n := 0
-	for cursor.Next(ctx) {
-		var d resultDocument
-		if err := cursor.Decode(&d); err != nil {
-			return 0, false, fmt.Errorf("%w: after line %d of batch %q: %w", ErrMalformed, from-1, batch, err)
-		}
-		r, err := d.result()
-		if err != nil {
-			return 0, false, err
-		}
-		if !yield(r) {
-			return 0, false, nil
-		}
-		from = r.Line + 1
-		n++
-	}
-	if err := cursor.Err(); err != nil {
-		return 0, false, unavailable("read the results of", batch, err)
-	}
-	return from, n == page, nil
 }
 
 // LineSet is a set of lines. It does not change after it was returned, so concurrent callers may read it.

@@ -23,10 +23,8 @@ func fill(tb testing.TB, s *batches.Store, batch string, n, length int) {
 		}
 		results = append(results, r)
 		if len(results) == 500 || line == n {
-			for i, o := range s.FinishMany(tb.Context(), results) {
-				if o.Err != nil || !o.First {
-					tb.Fatalf("line %d: %+v", results[i].Line, o)
-				}
+			if err := errors.Join(s.FinishMany(tb.Context(), results)...); err != nil {
+				tb.Fatal(err)
 			}
 			results = results[:0]
 		}
@@ -87,12 +85,12 @@ func TestTrouble(t *testing.T) {
 	expired := batches.Result{Batch: "b", Finished: late, Failure: &batches.Failure{Code: "expired", Message: "too late"}}
 	for line := range 2 {
 		expired.Line = line + 1
-		if _, err := s.Finish(t.Context(), expired); err != nil {
+		if err := s.Finish(t.Context(), expired); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := batches.Result{Batch: "b", Line: 3, Finished: early, Failure: &batches.Failure{Code: "other", Message: "no"}}
-	if _, err := s.Finish(t.Context(), other); err != nil {
+	if err := s.Finish(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -115,7 +113,7 @@ func TestFinished(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for _, line := range []int{1, 2, 64, 65, 130, 999} {
-		if _, err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
+		if err := s.Finish(t.Context(), answered("b", line, 10)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,8 +182,8 @@ func TestRoundTrip(t *testing.T) {
 		for n := range rapid.IntRange(0, 3).Draw(t, "attempts") {
 			want.Attempts = append(want.Attempts, attempt(n))
 		}
-		if first, err := s.Finish(context.Background(), want); !first || err != nil {
-			t.Fatal(first, err)
+		if err := s.Finish(context.Background(), want); err != nil {
+			t.Fatal(err)
 		}
 		got, ok, err := s.Find(context.Background(), "b", line)
 		if diff := cmp.Diff(want, got); !ok || err != nil || diff != "" {

@@ -6,6 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/mongoerr"
 )
 
 // sendBytes is about how many bytes of requests Reopen holds at a time.
@@ -26,30 +28,34 @@ func (s *Store) Reopen(
 	if err = s.putBack(ctx, batch, lines); err != nil {
 		return 0, err
 	}
-	again := bson.E{Key: fieldAgain, Value: true}
-	for from, more := 1, true; more; {
-		var results []Result
-		size := 0
-		from, more, err = s.page(ctx, batch, from, again, func(r Result) bool {
-			results = append(results, r)
-			size += len(r.Request)
-			return size < sendBytes
-		})
-		if size >= sendBytes {
-			from, more = results[len(results)-1].Line+1, true
+	var results []Result
+	size := 0
+	flush := func() error {
+		if len(results) == 0 {
+			return nil
 		}
-		if err != nil || len(results) == 0 {
-			return n, err
-		}
-		if err := send(ctx, results); err != nil {
-			return n, err
+		if err = send(ctx, results); err != nil {
+			return err
 		}
 		n += len(results)
-		if err := s.sent(ctx, batch, results); err != nil {
+		err = s.sent(ctx, batch, results)
+		results, size = nil, 0
+		return err
+	}
+	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldAgain, Value: true}) {
+		if err != nil {
+			return n, err
+		}
+		results = append(results, r)
+		if size += len(r.Request); len(results) < mongoerr.Page && size < sendBytes {
+			continue
+		}
+		if err := flush(); err != nil {
 			return n, err
 		}
 	}
-	return n, nil
+	err = flush()
+	return n, err
 }
 
 // putBack deletes the results of failed requests. The record of the batch changes before and after, so that no

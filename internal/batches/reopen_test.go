@@ -30,7 +30,7 @@ func TestReopen(t *testing.T) {
 	fill(t, s, "b2", 20, 10) // must not change
 	unkept := failed("b", lines+10)
 	unkept.Request = nil
-	if _, err := s.Finish(t.Context(), unkept); err != nil {
+	if err := s.Finish(t.Context(), unkept); err != nil {
 		t.Fatal(err)
 	}
 
@@ -76,10 +76,8 @@ func TestReopen(t *testing.T) {
 	bad := failed("b", 20)
 	bad.Usage.Used = 3
 	bad.Attempts[0].At = time.UnixMilli(5).UTC()
-	for _, o := range s.FinishMany(t.Context(), []batches.Result{good, bad}) {
-		if !o.First || o.Err != nil {
-			t.Errorf("%+v", o)
-		}
+	if err := errors.Join(s.FinishMany(t.Context(), []batches.Result{good, bad})...); err != nil {
+		t.Error(err)
 	}
 	if r := find(t, s, 10); r.Failed() || r.Request != nil || r.Round != 1 || len(r.Attempts) != 1 ||
 		r.Usage.Used != 7 {
@@ -110,13 +108,13 @@ func TestReopenTwice(t *testing.T) {
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Finish(t.Context(), failed("b", 1)); err != nil {
+	if err := s.Finish(t.Context(), failed("b", 1)); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("killed before it was sent")
 	if _, err := s.Reopen(t.Context(), "b", func(ctx context.Context, _ []batches.Result) error {
-		if first, err := s.Finish(ctx, failed("b", 1)); !first || err != nil {
-			t.Error(first, err)
+		if err := s.Finish(ctx, failed("b", 1)); err != nil {
+			t.Error(err)
 		}
 		if _, err := s.Reopen(ctx, "b",
 			func(context.Context, []batches.Result) error { return broken }); !errors.Is(err, broken) {

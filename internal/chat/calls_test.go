@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/envelope"
@@ -215,8 +216,9 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 				Request: []byte(`{"model":"m","input":"<"}`),
 			},
 			record.Request{
-				Ref: ref, CustomID: "a", Method: "POST", URL: "/v1/embeddings", Model: "m",
-				Body: []byte(`{"model":"m","input":"<"}`),
+				Ref: ref, Model: "m", Line: batch.Line{
+					CustomID: "a", Method: "POST", URL: "/v1/embeddings", Body: []byte(`{"model":"m","input":"<"}`),
+				},
 			},
 			`{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"<"}}`,
 		},
@@ -231,8 +233,10 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 				},
 			},
 			record.Request{
-				Ref: ref, CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"},
-				Charge: map[string]float64{"requests": 2, "pages": 3},
+				Ref: ref, Line: batch.Line{
+					CustomID: "a", Method: "GET", URL: "https://api.example/?a&b", Headers: map[string]string{"X-A": "${B}"},
+					Charge: map[string]float64{"requests": 2, "pages": 3},
+				},
 			},
 			`{"custom_id":"a","method":"GET","url":"https://api.example/?a&b","headers":{"X-A":"${B}"},"charge":{"pages":3,` +
 				`"requests":2}}`,
@@ -246,8 +250,8 @@ func TestRequestsOfABatchAreFoundInTheirPayloads(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); !ok || diff != "" {
 			t.Error(diff)
 		}
-		if string(got.Line()) != c.line {
-			t.Errorf("got %s", got.Line())
+		if string(got.JSON()) != c.line {
+			t.Errorf("got %s", got.JSON())
 		}
 	}
 	for _, args := range []tasks.Args{llm.Call{}, web.Request{}} {

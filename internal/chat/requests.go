@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -36,19 +37,18 @@ func callOf(c llm.Call) (record.Request, bool) {
 		Model string `json:"model"`
 	}
 	_ = json.Unmarshal(c.Request, &body) // a body that can't be sent has no model
-	return record.Request{
-		Ref: *c.Batch, CustomID: c.CustomID, Method: http.MethodPost, URL: string(c.Endpoint), Model: body.Model,
-		Body: c.Request,
-	}, true
+	return record.Request{Ref: *c.Batch, Model: body.Model, Line: batch.Line{
+		CustomID: c.CustomID, Method: http.MethodPost, URL: string(c.Endpoint), Body: c.Request,
+	}}, true
 }
 
 func webOf(r web.Request) (record.Request, bool) {
 	if r.Batch == nil {
 		return record.Request{}, false
 	}
-	q := record.Request{
-		Ref: *r.Batch, CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header,
-	}
+	q := record.Request{Ref: *r.Batch, Line: batch.Line{
+		CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header,
+	}}
 	for _, taken := range r.Taken { // a line charges by meter, whichever limits have it
 		for meter, n := range taken.Tokens {
 			if q.Charge == nil {

@@ -4,16 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime/debug"
 )
-
-// PanicError is a panic of [Group.Call].
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("coalesce: the call panicked: %v", e.Value) }
 
 // call makes one call for all requests of the callers, and answers each caller.
 func (g *Group[K, Q, A]) call(key K, callers []*caller[Q, A]) {
@@ -43,7 +34,7 @@ func (g *Group[K, Q, A]) call(key K, callers []*caller[Q, A]) {
 func (g *Group[K, Q, A]) safely(ctx context.Context, key K, requests []Q) (answers []A, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
+			err = fmt.Errorf("coalesce: the call panicked: %v", value)
 		}
 	}()
 	return g.Call(ctx, key, requests)

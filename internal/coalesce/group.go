@@ -24,7 +24,7 @@ var ErrClosed = errors.New("coalesce: the group is closed")
 // not be copied, and is safe for concurrent use.
 type Group[K comparable, Q, A any] struct {
 	// Call sends requests for one key and returns one answer for each, in their order. Its error becomes the error
-	// of every caller. A panic becomes a [*PanicError].
+	// of every caller. A panic becomes an error.
 	//
 	// ctx has the values of the first caller's context, and ends after Timeout: not when a caller's context ends.
 	// Calls for different keys may run at the same time.

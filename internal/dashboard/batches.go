@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -36,12 +37,6 @@ type batchRow struct {
 	Left time.Duration
 }
 
-// followed is a batch that the list shows repeatedly.
-type followed struct {
-	counter *batches.Counter
-	samples []pace.Sample
-}
-
 // listBatches are the newest batches. It requires that mu is held.
 func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 	if s.config.Batches == nil {
@@ -52,42 +47,36 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		return nil, err
 	}
 	faults := []error{err} // of single batches
-	counters := make(map[string]*followed, len(found))
+	counters := make(map[string]*batches.Counter, len(found))
 	rows := make([]batchRow, 0, len(found))
 	for _, b := range found {
-		f := s.counters[b.ID]
-		if f == nil {
-			f = &followed{counter: s.config.Batches.Counter(b.ID)}
-		}
-		counters[b.ID] = f
-		counts, now, err := f.counter.Counts(ctx)
+		counters[b.ID] = cmp.Or(s.counters[b.ID], s.config.Batches.Counter(b.ID))
+		p, err := counters[b.ID].Progress(ctx)
 		if err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return nil, err
 		}
 		if err != nil {
-			faults, now, counts = append(faults, err), b, batches.Counts{}
+			faults, p = append(faults, err), batches.Progress{Batch: b}
 		}
-		var lately pace.Lately
-		f.samples, lately = pace.Watched(f.samples, pace.Sample{At: time.Now(), Counts: counts})
-		rows = append(rows, newBatchRow(now, counts, lately))
+		rows = append(rows, newBatchRow(p))
 	}
 	s.counters = counters // drops the counters of older batches
 	return rows, errors.Join(faults...)
 }
 
-func newBatchRow(b batches.Batch, c batches.Counts, lately pace.Lately) batchRow {
+func newBatchRow(p batches.Progress) batchRow {
 	r := batchRow{
-		Batch: b, Link: "/batch?id=" + url.QueryEscape(b.ID), State: string(b.State), Done: c.Done, Failed: c.Failed,
-		Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried, Used: c.Usage.Used, Last: c.Last,
+		Batch: p.Batch, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State), Done: p.Done, Failed: p.Failed,
+		Waiting: max(0, p.Requests-p.Done-p.Failed), Retried: p.Retried, Used: p.Usage.Used, Last: p.Last,
 	}
 	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
 		r.State = "ended"
 	}
 	if r.State == string(batches.StateOpen) {
-		r.Left, _ = lately.Left(r.Waiting)
+		r.Left, _ = pace.Of(p, time.Now()).Left(r.Waiting)
 	}
-	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, b.Requests))) / 10 }
-	r.DoneShare, r.BadShare = share(c.Done), share(c.Failed)
+	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, p.Requests))) / 10 }
+	r.DoneShare, r.BadShare = share(p.Done), share(p.Failed)
 	return r
 }
 
@@ -127,15 +116,11 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	counts, err := s.config.Batches.Counts(r.Context(), b.ID)
+	p, err := s.config.Batches.Counter(b.ID).Progress(r.Context())
 	if err != nil {
 		return view{}, err
 	}
-	lately, err := pace.Read(r.Context(), s.config.Batches, b.ID, counts, time.Now())
-	if err != nil {
-		return view{}, err
-	}
-	d := batchData{batchRow: newBatchRow(b, counts, lately)}
+	d := batchData{batchRow: newBatchRow(p)}
 	for result, err := range s.config.Batches.FailedOnes(r.Context(), b.ID) {
 		if errors.Is(err, batches.ErrMalformed) {
 			d.Unread = err.Error()

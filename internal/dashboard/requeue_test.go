@@ -110,7 +110,7 @@ func TestBatchesAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := 1; line <= 2; line++ {
-		_, err = w.config.Batches.Finish(t.Context(), batches.Result{
+		err = w.config.Batches.Finish(t.Context(), batches.Result{
 			Batch: "abc", Line: line, CustomID: "r", Failure: &batches.Failure{Code: "x", Message: "no answer <b>"},
 		})
 		if err != nil {
@@ -143,7 +143,7 @@ func TestTheExpectedEndOfABatch(t *testing.T) {
 		t.Errorf("without results:\n%s", page)
 	}
 	for line := 1; line <= 6; line++ {
-		_, err = w.config.Batches.Finish(t.Context(), batches.Result{
+		err = w.config.Batches.Finish(t.Context(), batches.Result{
 			Batch: "abc", Line: line, CustomID: "r", Response: &batches.Response{StatusCode: http.StatusOK},
 			Finished: time.Now().Add(time.Duration(9*(line-6)) * time.Second),
 		})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/batches"
 )
 
 //go:embed assets
@@ -27,7 +29,7 @@ type Server struct {
 	mu       sync.Mutex // held while the fleet is looked at
 	last     fleet
 	lastSlow time.Time // when MongoDB was asked for the last look
-	counters map[string]*followed
+	counters map[string]*batches.Counter
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.
@@ -38,7 +40,7 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	s := &Server{
 		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
-		watchers: make(chan struct{}, watchersMost), counters: map[string]*followed{},
+		watchers: make(chan struct{}, watchersMost), counters: map[string]*batches.Counter{},
 	}
 	s.pages = map[string]page{
 		"/": s.overviewPage, "/limit": s.limitPage, "/task": s.taskPage, "/batches": s.batchesPage,

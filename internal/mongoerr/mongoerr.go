@@ -1,5 +1,5 @@
 // Package mongoerr says what errors of MongoDB's driver mean, for servers of MongoDB and FerretDB. It writes in bulk by
-// that.
+// that, and reads in pages.
 package mongoerr
 
 import (

@@ -2,7 +2,6 @@
 package pace
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -10,10 +9,6 @@ import (
 )
 
 const (
-	// Window is the time before now in which the rate is measured.
-	Window = time.Minute
-	// slot is the precision of a rate from stored results.
-	slot = time.Second
 	// quiet is the shortest time without an ended request that is shown. After it, the time before it does not count
 	// for the rate.
 	quiet = 10 * time.Second
@@ -26,18 +21,6 @@ const (
 	Usual = 3
 )
 
-// Step is what ended between two moments.
-type Step struct {
-	From, To time.Time
-	Counts   batches.Counts
-}
-
-// Sample is a count and its moment.
-type Sample struct {
-	At     time.Time
-	Counts batches.Counts
-}
-
 // Lately is what ended since the work went on last. A gap before it does not count for the rate.
 type Lately struct {
 	Counts batches.Counts
@@ -47,20 +30,34 @@ type Lately struct {
 	after  bool          // there was a gap before it
 }
 
-// LastRun looks at steps in the order of time, from began on.
-func LastRun(steps []Step, began, now time.Time) Lately {
+// Of measures the rate of a batch from the results of the last minute.
+func Of(p batches.Progress, now time.Time) Lately {
+	if p.Done+p.Failed == 0 {
+		return Lately{Within: batches.Window}
+	}
+	began := now.Add(-batches.Window)
+	if p.First.After(began) {
+		began = p.First
+	}
+	l := lastRun(p.Lately, began, now)
+	l.Idle = max(0, now.Sub(p.Last))
+	return l
+}
+
+// lastRun looks at steps in the order of time, from began on.
+func lastRun(steps []batches.Counts, began, now time.Time) Lately {
 	l := Lately{Idle: now.Sub(began), Gap: max(quiet, Usual*usualPause(steps))}
 	if n := len(steps); n > 0 {
-		l.Idle = now.Sub(steps[n-1].To)
+		l.Idle = now.Sub(steps[n-1].Last)
 	}
 	for i, s := range slices.Backward(steps) {
 		before := began
 		if i > 0 {
-			before = steps[i-1].To
+			before = steps[i-1].Last
 		}
-		l.Counts = l.Counts.Plus(s.Counts)
-		if s.From.Sub(before) > l.Gap {
-			began, l.after = s.From, true
+		l.Counts = l.Counts.Plus(s)
+		if s.First.Sub(before) > l.Gap {
+			began, l.after = s.First, true
 			break
 		}
 	}
@@ -69,13 +66,13 @@ func LastRun(steps []Step, began, now time.Time) Lately {
 }
 
 // usualPause is the median of the pauses between the steps.
-func usualPause(steps []Step) time.Duration {
+func usualPause(steps []batches.Counts) time.Duration {
 	if len(steps) < 2 {
 		return 0
 	}
 	pauses := make([]time.Duration, len(steps)-1)
 	for i := range pauses {
-		pauses[i] = steps[i+1].From.Sub(steps[i].To)
+		pauses[i] = steps[i+1].First.Sub(steps[i].Last)
 	}
 	slices.Sort(pauses)
 	return pauses[len(pauses)/2]
@@ -93,46 +90,6 @@ func (l Lately) Enough() bool {
 // Stalled reports whether nothing has ended for an unusual time.
 func (l Lately) Stalled() bool { return l.Idle > l.Gap }
 
-// stepsOf are the slots of results that were read.
-func stepsOf(slots []batches.Counts) []Step {
-	steps := make([]Step, len(slots))
-	for i, c := range slots {
-		steps[i] = Step{From: c.First, To: c.Last, Counts: c}
-	}
-	return steps
-}
-
-// Watched adds a sample to earlier ones, drops samples that are too old, and returns the rate.
-func Watched(samples []Sample, s Sample) ([]Sample, Lately) {
-	for len(samples) > 1 && s.At.Sub(samples[1].At) >= Window {
-		samples = samples[1:]
-	}
-	samples = append(samples, s)
-	l := LastRun(stepsBetween(samples), samples[0].At, s.At)
-	if !s.Counts.Last.IsZero() {
-		l.Idle = max(0, s.At.Sub(s.Counts.Last))
-	}
-	return samples, l
-}
-
-// Read measures the rate from the stored results of a batch. All are its counts at now. Read reads all results.
-func Read(ctx context.Context, store *batches.Store, batch string, all batches.Counts, now time.Time) (Lately, error) {
-	if all.Done+all.Failed == 0 {
-		return Lately{Within: Window}, nil
-	}
-	began := now.Add(-Window)
-	slots, err := store.Since(ctx, batch, began, slot)
-	if err != nil {
-		return Lately{}, err
-	}
-	if all.First.After(began) {
-		began = all.First
-	}
-	l := LastRun(stepsOf(slots), began, now)
-	l.Idle = now.Sub(all.Last)
-	return l, nil
-}
-
 // Left returns how long that many requests take at the measured rate. ok is false if too few have ended lately.
 func (l Lately) Left(waiting int) (left time.Duration, ok bool) {
 	if !l.Enough() {
@@ -140,24 +97,4 @@ func (l Lately) Left(waiting int) (left time.Duration, ok bool) {
 	}
 	each := l.Within.Seconds() / float64(l.Counts.Done+l.Counts.Failed)
 	return time.Duration(float64(waiting) * each * float64(time.Second)), true
-}
-
-// stepsBetween are the changes from sample to sample.
-func stepsBetween(samples []Sample) []Step {
-	var steps []Step
-	for i := 1; i < len(samples); i++ {
-		before, after := samples[i-1], samples[i]
-		if c := minus(after.Counts, before.Counts); c.Done+c.Failed > 0 {
-			steps = append(steps, Step{From: before.At, To: after.At, Counts: c})
-		}
-	}
-	return steps
-}
-
-func minus(a, b batches.Counts) batches.Counts {
-	a.Done, a.Failed = max(0, a.Done-b.Done), max(0, a.Failed-b.Failed)
-	a.Usage.Used, a.Usage.Prompt = max(0, a.Usage.Used-b.Usage.Used), max(0, a.Usage.Prompt-b.Usage.Prompt)
-	a.Usage.Reserved = max(0, a.Usage.Reserved-b.Usage.Reserved)
-	a.Usage.Completion = max(0, a.Usage.Completion-b.Usage.Completion)
-	return a
 }

@@ -8,22 +8,22 @@ import (
 )
 
 // run returns n ends at equal intervals.
-func run(from, to time.Time, n int) []Step {
-	steps := make([]Step, n)
+func run(from, to time.Time, n int) []batches.Counts {
+	steps := make([]batches.Counts, n)
 	for i := range steps {
 		at := from.Add(to.Sub(from) * time.Duration(i) / time.Duration(n-1))
-		steps[i] = Step{From: at, To: at, Counts: batches.Counts{Done: 1}}
+		steps[i] = batches.Counts{First: at, Last: at, Done: 1}
 	}
 	return steps
 }
 
 // An unusually long time without ends does not count. A usual one does.
-func TestTheRateIsOfTheLastRun(t *testing.T) {
+func TestTheRateIsOfThelastRun(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	for name, tc := range map[string]struct {
-		steps           []Step
+		steps           []batches.Counts
 		began           time.Time
 		ended           int
 		within          time.Duration
@@ -47,31 +47,10 @@ func TestTheRateIsOfTheLastRun(t *testing.T) {
 		"stopped": {run(ago(60), ago(15), 60), ago(60), 60, 60 * time.Second, false, true},
 		"nothing": {nil, ago(60), 0, 60 * time.Second, false, true},
 	} {
-		l := LastRun(tc.steps, tc.began, now)
+		l := lastRun(tc.steps, tc.began, now)
 		if l.Counts.Done != tc.ended || l.Within != tc.within || l.Enough() != tc.enough || l.Stalled() != tc.stalled {
 			t.Errorf("%s: %+v, enough %v, stalled %v", name, l, l.Enough(), l.Stalled())
 		}
-	}
-}
-
-// A rate from samples equals the rate from the database.
-func TestStepsBetweenSamples(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	var samples []Sample
-	for i, done := range []int{3, 3, 5, 5, 9} {
-		samples = append(samples, Sample{At: now.Add(time.Duration(i) * time.Second), Counts: batches.Counts{
-			Done:  done,
-			Usage: batches.Usage{Reserved: float64(10 * done)},
-		}})
-	}
-	steps := stepsBetween(samples)
-	if len(steps) != 2 || steps[0].Counts.Done != 2 || steps[1].Counts.Done != 4 ||
-		!steps[1].From.Equal(samples[3].At) || !steps[1].To.Equal(samples[4].At) {
-		t.Errorf("%+v", steps)
-	}
-	if l := LastRun(steps, samples[0].At, samples[4].At); l.Counts.Usage.Reserved != 60 {
-		t.Errorf("%+v", l)
 	}
 }
 
@@ -79,7 +58,7 @@ func TestStepsBetweenSamples(t *testing.T) {
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := LastRun(run(now.Add(-10*time.Second), now, 20), now.Add(-10*time.Second), now)
+	l := lastRun(run(now.Add(-10*time.Second), now, 20), now.Add(-10*time.Second), now)
 	if left, ok := l.Left(40); left != 20*time.Second || !ok {
 		t.Errorf("%v, %v", left, ok)
 	}

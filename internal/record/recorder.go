@@ -62,7 +62,7 @@ func New(
 // Close refuses further results, and returns after the running round trips.
 func (r *Recorder) Close() {
 	r.states.wait()
-	r.writer.group.Close()
+	r.writer.Close()
 }
 
 // Attempt is one delivery of a task whose handler runs.
@@ -176,7 +176,10 @@ func (r *Recorder) drop(ctx context.Context, q Request) error {
 // finish writes a result. It retries while the database is down.
 func (r *Recorder) finish(ctx context.Context, result batches.Result) error {
 	result.Finished = time.Now()
-	err := r.patiently(ctx, func(ctx context.Context) error { return r.writer.finish(ctx, result) })
+	err := r.patiently(ctx, func(ctx context.Context) error {
+		stored, err := r.writer.Do(ctx, struct{}{}, result) // if ctx ends, the result may still be stored
+		return cmp.Or(append(stored, err)...)
+	})
 	if err != nil {
 		return fmt.Errorf("store the result of line %d of batch %s: %w", result.Line, result.Batch, err)
 	}
@@ -219,33 +222,22 @@ const (
 	writeTimeout = 30 * time.Second
 )
 
-// writer lets handlers that end at the same moment share a round trip to the database.
-type writer struct {
-	group coalesce.Group[struct{}, batches.Result, batches.Outcome]
+// newWriter lets handlers that end at the same moment share a round trip to the database. finishMany is the method of
+// batches.Store.
+func newWriter(finishMany func(context.Context, []batches.Result) []error) *writer {
+	return &writer{
+		Size: sizeOf, MaxSize: writeBytes, Timeout: writeTimeout,
+		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]error, error) {
+			return finishMany(ctx, results), nil
+		},
+	}
 }
 
-// newWriter returns a writer of results. finishMany is the method of batches.Store.
-func newWriter(finishMany func(context.Context, []batches.Result) []batches.Outcome) *writer {
-	w := &writer{}
-	w.group.Size, w.group.MaxSize, w.group.Timeout = sizeOf, writeBytes, writeTimeout
-	w.group.Call = func(ctx context.Context, _ struct{}, results []batches.Result) ([]batches.Outcome, error) {
-		return finishMany(ctx, results), nil
-	}
-	return w
-}
+type writer = coalesce.Group[struct{}, batches.Result, error]
 
 func sizeOf(r batches.Result) int {
 	if r.Response == nil {
 		return len(r.Request)
 	}
 	return len(r.Request) + len(r.Response.Body)
-}
-
-// finish stores one result. If ctx ends during the round trip, the result may still be stored.
-func (w *writer) finish(ctx context.Context, r batches.Result) error {
-	outcomes, err := w.group.Do(ctx, struct{}{}, r)
-	if err != nil {
-		return err
-	}
-	return outcomes[0].Err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/record"
@@ -69,8 +70,9 @@ func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 
 func requestOf(line int) record.Request {
 	return record.Request{
-		Ref: batchref.Ref{Batch: "b", Line: line}, CustomID: "x", Method: "POST", URL: "/v1/a",
-		Model: "m", Body: json.RawMessage(`{"a":"<"}`),
+		Ref: batchref.Ref{Batch: "b", Line: line}, Model: "m", Line: batch.Line{
+			CustomID: "x", Method: "POST", URL: "/v1/a", Body: json.RawMessage(`{"a":"<"}`),
+		},
 	}
 }
 
@@ -162,7 +164,7 @@ func TestHowACallEnds(t *testing.T) {
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	rec, store := newRecorder(t)
-	if _, err := store.Finish(t.Context(), batches.Result{
+	if err := store.Finish(t.Context(), batches.Result{
 		Batch: "b", Line: 1,
 		Response: &batches.Response{StatusCode: 200},
 	}); err != nil {

@@ -1,11 +1,11 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/tasks/llm"
@@ -23,37 +23,12 @@ const (
 	CodeExpired = "batch_expired"
 )
 
-// Request is one request of a batch, as in its line.
+// Request is one request of a batch.
 type Request struct {
-	Ref      batchref.Ref
-	CustomID string
-	Method   string
-	URL      string
-	Model    string
-	Body     json.RawMessage
+	batch.Line // without its Number, which Ref has
 
-	// Headers and Charge are for requests with an absolute URL. They may be absent.
-	Headers map[string]string
-	Charge  map[string]float64
-}
-
-// Line returns the request in the input format of batch files, on one line.
-func (q Request) Line() []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(struct {
-		CustomID string             `json:"custom_id"`
-		Method   string             `json:"method"`
-		URL      string             `json:"url"`
-		Headers  map[string]string  `json:"headers,omitempty"`
-		Body     json.RawMessage    `json:"body,omitempty"`
-		Charge   map[string]float64 `json:"charge,omitempty"`
-	}{q.CustomID, q.Method, q.URL, q.Headers, q.Body, q.Charge})
-	if err != nil {
-		return nil // the body is not JSON, so it can't be sent again
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	Ref   batchref.Ref
+	Model string
 }
 
 // result returns the fields of a result that do not depend on the outcome.
@@ -66,7 +41,7 @@ func (q Request) result() batches.Result {
 // the request, so that it can be put back.
 func Failed(q Request, code string, err error) batches.Result {
 	r := q.result()
-	r.Request = q.Line()
+	r.Request = q.JSON() // nil can't be sent again
 	if r.Response = answerIn(err); !r.Failed() || r.Response == nil {
 		r.Failure = &batches.Failure{Code: code, Message: err.Error()}
 	}

@@ -22,16 +22,16 @@ func TestHandlersShareRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("refused")
 		var trips [][]int
-		w := newWriter(func(ctx context.Context, results []batches.Result) []batches.Outcome {
+		w := newWriter(func(ctx context.Context, results []batches.Result) []error {
 			if deadline, _ := ctx.Deadline(); time.Until(deadline) != writeTimeout {
 				t.Errorf("the round trip ends at %v", deadline)
 			}
 			<-time.After(time.Second)
 			var lines []int
-			outcomes := make([]batches.Outcome, len(results))
+			outcomes := make([]error, len(results))
 			for i, r := range results {
 				if lines = append(lines, r.Line); r.Line%2 > 0 {
-					outcomes[i].Err = fmt.Errorf("line %d: %w", r.Line, refused)
+					outcomes[i] = fmt.Errorf("line %d: %w", r.Line, refused)
 				}
 			}
 			trips = append(trips, lines)
@@ -45,7 +45,8 @@ func TestHandlersShareRoundTrips(t *testing.T) {
 		for line, r := range results {
 			r.Line = line
 			handlers.Go(func() {
-				err := w.finish(t.Context(), r)
+				stored, err := w.Do(t.Context(), struct{}{}, r)
+				err = errors.Join(append(stored, err)...)
 				if want := fmt.Sprintf("line %d: refused", line); line%2 == 0 && err != nil || line%2 > 0 &&
 					err.Error() != want {
 					t.Errorf("line %d: %v", line, err)
@@ -54,7 +55,7 @@ func TestHandlersShareRoundTrips(t *testing.T) {
 			synctest.Wait()
 		}
 		handlers.Wait()
-		w.group.Close()
+		w.Close()
 		if diff := cmp.Diff([][]int{{0}, {1, 2, 3, 4}, {5}, {6}, {7}}, trips); diff != "" {
 			t.Errorf("round trips (-want +got):\n%s", diff)
 		}

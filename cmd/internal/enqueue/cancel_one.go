@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
@@ -39,11 +39,9 @@ func (s services) cancelOne(
 	}
 	q, ok := chat.Request(task.Type(), task.Payload())
 	if !ok {
-		q = record.Request{Ref: ref, CustomID: customID}
+		q = record.Request{Ref: ref, Line: batch.Line{CustomID: customID}}
 	}
-	r := record.Failed(q, codeRequestCancelled, errRequestCancelled)
-	r.Finished = time.Now()
-	if _, err = s.Batches.Finish(ctx, r); err != nil {
+	if err = s.Batches.Finish(ctx, record.Failed(q, codeRequestCancelled, errRequestCancelled)); err != nil {
 		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
 			"enqueue the file again to go on: %w", customID, b.ID, err)
 	}

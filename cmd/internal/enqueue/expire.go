@@ -1,10 +1,10 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
@@ -30,18 +30,14 @@ func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (l
 			return 0, err
 		}
 		if q, ok := chat.Request(e.Task.Type(), e.Task.Payload()); ok {
-			r := record.Failed(q, record.CodeExpired, item.Err)
-			r.Finished = time.Now()
-			results = append(results, r)
+			results = append(results, record.Failed(q, record.CodeExpired, item.Err))
 		}
 	}
 	if err := errors.Join(others...); err != nil {
 		return 0, err
 	}
-	for _, outcome := range o.s.Batches.FinishMany(ctx, results) {
-		if outcome.Err != nil {
-			return 0, fmt.Errorf("keep the result of a request that would start too late: %w", outcome.Err)
-		}
+	if err := cmp.Or(o.s.Batches.FinishMany(ctx, results)...); err != nil {
+		return 0, fmt.Errorf("keep the result of a request that would start too late: %w", err)
 	}
 	return len(results), nil
 }

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"context"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -11,11 +10,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/config"
 )
 
 // leftBehind leaves a task of a batch like a killed worker does, with a lease that ends after that time.
@@ -112,26 +110,37 @@ func (w *world) lease(t *testing.T, id string, line int, lease time.Duration) {
 // worker serves the queue.
 func TestWatchAsksForLostRequests(t *testing.T) {
 	t.Parallel()
-	by, asked := asynqdb.QueueState{Workers: 1}, 0
-	w := &watch{
-		serving: func(context.Context, string) (asynqdb.QueueState, error) { return by, nil },
-		lost: func(context.Context, batches.Batch, int) (lost, error) {
-			asked++
-			return lost{requests: 3, in: time.Minute}, nil
-		},
-		lacking: func(context.Context, batches.Batch) (*register.Need, error) { return nil, nil },
+	w := newWorld(t)
+	id := w.opened(t, 2)
+	for line := range 2 {
+		w.leftBehind(t, id, line+1, 12*time.Second)
 	}
-	now, waiting := time.Now(), &figures{Waiting: 3, Unsent: 3, State: string(batches.StateOpen)}
-	w.asked = now.Add(time.Millisecond - askEvery)
-	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 0 || w.gone.requests != 0 {
-		t.Errorf("asked too soon: %+v", w.gone)
+	c, err := config.Load(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openBatches(t.Context(), cli.Environment{Getenv: w.getenv, Err: t.Output()}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	stop := w.work(t, nil)
+	b, err := s.find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, now, waiting := s.watch(b), time.Now(), &figures{Waiting: 2, Unsent: 2, State: string(batches.StateOpen)}
+	looks.asked = now.Add(time.Millisecond - askEvery)
+	if looks.ask(t.Context(), now, b, waiting); looks.by != nil || looks.gone.requests != 0 {
+		t.Errorf("asked too soon: %+v", looks.gone)
 	}
 	now = now.Add(time.Millisecond)
-	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 3 {
-		t.Errorf("asked %d times: %+v", asked, w.gone)
+	if looks.ask(t.Context(), now, b, waiting); looks.by == nil || looks.gone.requests != 2 {
+		t.Errorf("not asked: %+v", looks.gone)
 	}
-	by.Workers, now = 0, now.Add(askEvery)
-	if w.ask(t.Context(), now, batches.Batch{}, waiting); asked != 1 || w.gone.requests != 0 {
-		t.Errorf("asked %d times without a worker: %+v", asked, w.gone)
+	stop()
+	now = now.Add(askEvery)
+	if looks.ask(t.Context(), now, b, waiting); looks.by.Workers != 0 || looks.gone.requests != 0 {
+		t.Errorf("asked without a worker: %+v", looks.gone)
 	}
 }

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,12 +175,7 @@ func keepDead(ctx context.Context, store *batches.Store, b batches.Batch, infos 
 		}
 		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))
 	}
-	for _, o := range store.FinishMany(ctx, results) {
-		if o.Err != nil {
-			return o.Err
-		}
-	}
-	return nil
+	return cmp.Or(store.FinishMany(ctx, results)...)
 }
 
 // archivedError is what asynq kept of the last failure.

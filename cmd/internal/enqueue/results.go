@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -139,6 +140,8 @@ func same(a, b string) bool {
 	return filepath.Base(a) == filepath.Base(b) && same(filepath.Dir(a), filepath.Dir(b))
 }
 
+const outputBuffer = 64 << 10 // bytes
+
 // write writes the results so far, in the order of the lines, while they are read. A file is replaced at the end, so
 // that a reader finds the whole old one or the whole new one.
 func (f *files) write(
@@ -155,7 +158,7 @@ func (f *files) write(
 	if err != nil {
 		return w, errors.Join(err, good.Drop())
 	}
-	answers, failures := batch.NewWriter(good), batch.NewWriter(bad)
+	answers, failures := bufio.NewWriterSize(good, outputBuffer), bufio.NewWriterSize(bad, outputBuffer)
 	w, err = copyResults(ctx, store, id, answers, failures)
 	if err = errors.Join(err, answers.Flush(), failures.Flush()); err != nil {
 		return w, errors.Join(err, good.Drop(), bad.Drop())
@@ -163,7 +166,7 @@ func (f *files) write(
 	return w, errors.Join(good.Keep(), bad.Keep())
 }
 
-func copyResults(ctx context.Context, store *batches.Store, id string, good, bad *batch.Writer) (w written, err error) {
+func copyResults(ctx context.Context, store *batches.Store, id string, good, bad *bufio.Writer) (w written, err error) {
 	b, err := store.Batch(ctx, id)
 	if err != nil {
 		return w, err
@@ -172,13 +175,10 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 		if err != nil {
 			return w, err
 		}
-		line := batch.Output{
-			ID: batch.OutputID(r.Batch, r.Line), CustomID: r.CustomID, Response: r.Response, Error: r.Failure,
-		}
 		to := bad
 		switch {
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
-			line.Error = &batches.Failure{
+			r.Failure = &batches.Failure{
 				Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled.",
 			}
 			w.Cancelled++
@@ -190,8 +190,8 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 			to = good
 			w.Done++
 		}
-		if err := to.Write(line); err != nil {
-			return w, err
+		if _, err := to.Write(batch.AppendOutput(to.AvailableBuffer(), r)); err != nil {
+			return w, fmt.Errorf("write the answers: %w", err)
 		}
 	}
 	return w, nil

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -33,10 +34,8 @@ func (w *world) opened(t *testing.T, requests int, ago ...time.Duration) (id str
 			Response: &batches.Response{StatusCode: 200}, Usage: batches.Usage{Reserved: 1000, Used: 10},
 		}
 	}
-	for _, o := range store.FinishMany(t.Context(), results) {
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
+	if err := errors.Join(store.FinishMany(t.Context(), results)...); err != nil {
+		t.Fatal(err)
 	}
 	return id
 }

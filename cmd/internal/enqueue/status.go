@@ -14,7 +14,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 )
@@ -76,7 +75,7 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 		} else if found, err = s.Batches.List(c.Context(), listed); err != nil {
 			return err
 		}
-		return status(c.Context(), env, s, found, s.Config.Prices, asJSON, len(args) == 1)
+		return status(c.Context(), env, s, found, asJSON, len(args) == 1)
 	}
 	return c
 }
@@ -97,13 +96,12 @@ func (s services) find(ctx context.Context, name string) (batches.Batch, error) 
 }
 
 func status(
-	ctx context.Context, env cli.Environment, s services, found []batches.Batch, prices map[string]config.Price,
-	asJSON, whole bool,
+	ctx context.Context, env cli.Environment, s services, found []batches.Batch, asJSON, whole bool,
 ) error {
 	var all []figures
 	running := oncePerQueue(s.running)
 	for _, b := range found {
-		f, err := s.figures(ctx, b, prices, running)
+		f, err := s.figures(ctx, b, running)
 		if err != nil {
 			return err
 		}
@@ -127,23 +125,19 @@ func status(
 }
 
 // figures returns the figures of a batch at this moment.
-func (s services) figures(
-	ctx context.Context, b batches.Batch, prices map[string]config.Price, running runningTasks,
-) (figures, error) {
-	counts, err := s.Batches.Counts(ctx, b.ID)
+func (s services) figures(ctx context.Context, b batches.Batch, running runningTasks) (figures, error) {
+	p, err := s.Batches.Counter(b.ID).Progress(ctx)
 	if err != nil {
 		return figures{}, err
 	}
 	var l pace.Lately
 	now := time.Now()
-	if f := newFigures(b, counts); f.State == string(batches.StateOpen) {
-		if l, err = pace.Read(ctx, s.Batches, b.ID, counts, now); err != nil {
-			return figures{}, err
-		}
+	if f := newFigures(p.Batch, p.Counts); f.State == string(batches.StateOpen) {
+		l = pace.Of(p, now)
 	}
-	w := s.watch(b, prices)
+	w := s.watch(b)
 	w.running = running
-	return w.figures(ctx, now, b, counts, l)
+	return w.figures(ctx, now, p, l)
 }
 
 const (

@@ -13,7 +13,6 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
@@ -31,18 +30,13 @@ const (
 
 // watch looks at a batch once, or until all of its requests have ended.
 type watch struct {
-	store   *batches.Store
-	limiter *reservations.Limiter
-	batch   batches.Batch
-	prices  map[string]config.Price
-	show    show
-	heal    func(context.Context, batches.Batch) error
-	serving func(ctx context.Context, queue string) (asynqdb.QueueState, error)
-	running runningTasks
-	lost    func(ctx context.Context, b batches.Batch, waiting int) (lost, error)
-	lacking func(ctx context.Context, b batches.Batch) (*register.Need, error)
+	services
 
-	samples []pace.Sample
+	batch   batches.Batch
+	show    show
+	running runningTasks
+
+	ended   int                 // How many requests had ended.
 	moved   time.Time           // When a request ended last, or the archive was read.
 	asked   time.Time           // When Redis was last asked for running tasks, or a request ended.
 	by      *asynqdb.QueueState // Nil while requests end, and if Redis could not be asked.
@@ -51,15 +45,10 @@ type watch struct {
 	missing int                 // As of asked: requests that are not in the queue.
 	gone    lost                // As of asked.
 	need    *register.Need      // As of asked: what no live worker has.
-	priced  time.Time           // When usage is asked for next.
-	usage   map[string]batches.Usage
 }
 
-func (s services) watch(b batches.Batch, prices map[string]config.Price) *watch {
-	return &watch{
-		store: s.Batches, limiter: s.Limiter, batch: b, prices: prices, heal: s.heal, serving: s.serving,
-		running: s.running, lost: s.lost, lacking: s.lacking,
-	}
+func (s services) watch(b batches.Batch) *watch {
+	return &watch{services: s, batch: b, running: s.running}
 }
 
 // lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
@@ -89,7 +78,7 @@ func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need,
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
 // that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
-	counter := w.store.Counter(w.batch.ID)
+	counter := w.Batches.Counter(w.batch.ID)
 	last := newFigures(w.batch, batches.Counts{})
 	defer w.show.close()
 	for {
@@ -121,32 +110,28 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 
 // look counts once.
 func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, error) {
-	c, b, err := counter.Counts(ctx)
+	p, err := counter.Progress(ctx)
 	if err != nil {
 		return figures{}, err
 	}
 	now := time.Now()
-	if n := len(w.samples); n == 0 || w.samples[n-1].Counts.Done+w.samples[n-1].Counts.Failed != c.Done+c.Failed {
-		w.moved = now
-		if n > 0 {
+	if first, ended := w.moved.IsZero(), p.Done+p.Failed; first || w.ended != ended {
+		w.moved, w.ended = now, ended
+		if !first {
 			w.asked, w.by, w.away = now, nil, nil
 		}
 	}
-	var l pace.Lately
-	w.samples, l = pace.Watched(w.samples, pace.Sample{At: now, Counts: c})
-	f, err := w.figures(ctx, now, b, c, l)
+	f, err := w.figures(ctx, now, p, pace.Of(p, now))
 	if err == nil && f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
 		w.moved = now
-		err = w.heal(ctx, b)
+		err = w.heal(ctx, p.Batch)
 	}
 	return f, err
 }
 
-// figures returns the figures of a batch with these counts.
-func (w *watch) figures(
-	ctx context.Context, now time.Time, b batches.Batch, c batches.Counts, l pace.Lately,
-) (figures, error) {
-	f := newFigures(b, c)
+// figures returns the figures of a batch.
+func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, l pace.Lately) (figures, error) {
+	b, f := p.Batch, newFigures(p.Batch, p.Counts)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
 		if running, failed := w.running(ctx, b.Queue); failed == nil {
@@ -168,13 +153,14 @@ func (w *watch) figures(
 		}
 	}
 	if l.Within > 0 { // else it is not asked for
-		view, err := lastView(ctx, w.limiter, b)
+		view, err := lastView(ctx, w.Limiter, b)
 		if err != nil {
 			return figures{}, err
 		}
-		f.estimate(c, l, view)
+		f.estimate(p.Counts, l, view)
 	}
-	return f, w.cost(ctx, &f)
+	f.price(p.Models, w.Config.Prices)
+	return f, nil
 }
 
 // ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
@@ -184,7 +170,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	if f.Failed+f.Retried > 0 {
-		w.trouble, _ = w.store.Trouble(ctx, b.ID) // the counts say that the database is away
+		w.trouble, _ = w.Batches.Trouble(ctx, b.ID) // the counts say that the database is away
 	}
 	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
 		return
@@ -196,7 +182,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	}
 	w.by = &by
 	if f.gone(by.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
-		if c, failed := w.store.Counts(ctx, b.ID); failed == nil {
+		if c, failed := w.Batches.Counts(ctx, b.ID); failed == nil {
 			again := newFigures(b, c)
 			w.missing = again.gone(by.Tasks)
 		}
@@ -207,23 +193,6 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 			w.need, _ = w.lacking(ctx, b) // as above
 		}
 	}
-}
-
-// cost asks for the usage by model, which reads the whole batch, more rarely the longer that takes, and at the end.
-func (w *watch) cost(ctx context.Context, f *figures) error {
-	if len(w.prices) == 0 {
-		return nil
-	}
-	began := time.Now()
-	if !began.Before(w.priced) || f.Waiting == 0 {
-		usage, err := w.store.UsageByModel(ctx, f.Batch)
-		if err != nil {
-			return err
-		}
-		w.usage, w.priced = usage, time.Now().Add(max(pace.Window/12, 20*time.Since(began)))
-	}
-	f.price(w.usage, w.prices)
-	return nil
 }
 
 // lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
