@@ -19,6 +19,7 @@ func TestArguments(t *testing.T) {
 		group.AddCommand(
 			&cobra.Command{Use: "list", RunE: run},
 			&cobra.Command{Use: "set NAME", RunE: run, Args: cli.Named("NAME")},
+			&cobra.Command{Use: "show [NAME]", RunE: run, Args: cli.Named("[NAME]")},
 		)
 		root.AddCommand(group)
 		return root
@@ -28,6 +29,9 @@ func TestArguments(t *testing.T) {
 		"limits":          "",
 		"limits list":     "",
 		"limits set a":    "",
+		"limits show":     "",
+		"limits show a":   "",
+		"limits show a b": `wants [NAME]; got 2 arguments; see "tool limits show --help"`,
 		"limits list a":   `takes no arguments; got "a"; see "tool limits list --help"`,
 		"limits set":      `wants NAME; got 0 arguments; see "tool limits set --help"`,
 		"limits set a b":  `wants NAME; got 2 arguments; see "tool limits set --help"`,

@@ -119,10 +119,15 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Named requires exactly one argument for each name. Its error lists the names.
+// Named requires one argument for each name. The last one may be in brackets: then its argument may be left out. The
+// error lists the names.
 func Named(names ...string) cobra.PositionalArgs {
+	least := len(names)
+	if strings.HasPrefix(names[least-1], "[") {
+		least--
+	}
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != len(names) {
+		if len(args) < least || len(args) > len(names) {
 			return fmt.Errorf("wants %s; got %d arguments", strings.Join(names, " and "), len(args))
 		}
 		return nil

@@ -55,7 +55,7 @@ error names its task.`,
   headway enqueue "Hi" --limit tenants:acme --limit openai
   headway enqueue "Sum up report 7" --limit openai --unique report-7
   headway enqueue --body "$(cat request.json)" --limit openai`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Named("[PROMPT]"),
 	}
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")

@@ -48,7 +48,7 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 		Example: `  headway status
   headway status 3f2a --failed
   headway status 3f2a --json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Named("[BATCH]"),
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object for each batch and line")

@@ -34,7 +34,7 @@ tasks wait. It changes nothing.`,
 		Example: `  headway limits show
   headway limits show openai
   headway limits show tenant:acme --json | jq '.limits[].buckets[].waiting'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Named("[LIMIT[:KEY]]"),
 	}
 	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
