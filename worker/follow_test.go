@@ -116,10 +116,12 @@ func TestFollowerFollows(t *testing.T) {
 	if got := b.rateOf("any"); got != 100 {
 		t.Errorf("the rate is %v once the worker has started", got)
 	}
-	log.await(t, `INFO limit changed limit=api meter=tokens old=1/h capacity 5 new=100/m capacity 5 by=ann`)
+	log.await(t, `INFO limit changed limit=api meter=tokens old=1/h, at most 5 at once `+
+		`new=100/m, at most 5 at once by=ann`)
 
 	source.set(nil, rate("api", "", 100), rate("api", "acme", 7), rate("apo", "", 1))
-	log.await(t, "limit changed limit=api key=acme meter=tokens old=100/m capacity 5 new=7/m capacity 5 by=ann")
+	log.await(t, "limit changed limit=api key=acme meter=tokens old=100/m, at most 5 at once "+
+		"new=7/m, at most 5 at once by=ann")
 	log.await(t, `WARN some overrides are not in force error=override apo.tokens: reservations: unknown limit`)
 	if acme, others := b.rateOf("acme"), b.rateOf(""); acme != 7 || others != 100 {
 		t.Errorf("the rates are %v and %v", acme, others)
@@ -130,10 +132,10 @@ func TestFollowerFollows(t *testing.T) {
 	if err := w.SetLimits(t.Context(), []reservations.Limit{slower}); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/h capacity 5 "+
-		"new=2/h capacity 5")
+	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/h, at most 5 at once "+
+		"new=2/h, at most 5 at once")
 	source.set(nil)
-	log.await(t, "limit changed limit=api meter=tokens old=100/m capacity 5 new=2/h capacity 5")
+	log.await(t, "limit changed limit=api meter=tokens old=100/m, at most 5 at once new=2/h, at most 5 at once")
 	if got := b.rateOf("acme"); got != 2 {
 		t.Errorf("the rate is %v without overrides", got)
 	}
@@ -213,7 +215,7 @@ func TestFollowerOfManyOverrides(t *testing.T) {
 		source.set(nil, other...)
 	}
 	if all := log.count("limit changed"); all != n+1 ||
-		log.count("key=19999 meter=tokens old=5/m capacity 5 new=7/m capacity 5 by=bob") != 1 {
+		log.count("key=19999 meter=tokens old=5/m, at most 5 at once new=7/m, at most 5 at once by=bob") != 1 {
 		t.Errorf("%d changes were logged", all)
 	}
 }
@@ -272,8 +274,8 @@ func TestWorkerSetsLimits(t *testing.T) {
 	if err := w.SetLimits(t.Context(), []reservations.Limit{faster, other}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"INFO limit changed limit=api meter=tokens old=1/h capacity 5 new=60/h " +
-		"capacity 9", "INFO limit added limit=other"} {
+	for _, want := range []string{"INFO limit changed limit=api meter=tokens old=1/h, at most 5 at once new=60/h, " +
+		"at most 9 at once", "INFO limit added limit=other"} {
 		if log.count(want) != 1 {
 			t.Errorf("%q is not in %q", want, *log.all)
 		}

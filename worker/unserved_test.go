@@ -146,7 +146,7 @@ func TestWarnsOfOtherSettings(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	other := register.Member{Name: "other:1", Limits: map[string]map[string]string{
-		"api": {"tokens": "5/h capacity 10"}, "unknown": {"tokens": "1/m"},
+		"api": {"tokens": "5/h, at most 10 at once"}, "unknown": {"tokens": "1/m"},
 	}}
 	if err := register.New(b.client).Renew(t.Context(), "other", other); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestWarnsOfOtherSettings(t *testing.T) {
 	w := b.worker(worker.Config{Logger: slog.New(log)})
 	worker.Handle(w, ok)
 	b.start(w)
-	const want = "limit=api meter=tokens here=1/h capacity 10 there=5/h capacity 10 worker=other:1"
+	const want = "limit=api meter=tokens here=1/h, at most 10 at once there=5/h, at most 10 at once worker=other:1"
 	if log.await(t, want); log.count("limit=unknown") != 0 {
 		t.Error("a limit of one worker alone is no difference")
 	}

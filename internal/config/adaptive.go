@@ -51,16 +51,3 @@ func (m meterFile) adaptiveFaults(path string) (faults []error) {
 	}
 	return faults
 }
-
-// MeterRateText is the rate of a meter for people: as RateText, or the bounds of one that finds it.
-func MeterRateText(m reservations.Meter) string {
-	if m.Adaptive.Max == 0 {
-		return bucket.RateText(m.Rate, m.Period)
-	}
-	text := fmt.Sprintf("adaptive from %s to %s", bucket.RateText(m.Rate, m.Period),
-		bucket.RateText(m.Adaptive.Max, m.Period))
-	if m.Adaptive.Ramp > 0 {
-		text += fmt.Sprintf(" with a ramp of %v", m.Adaptive.Ramp)
-	}
-	return text
-}

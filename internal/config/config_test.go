@@ -85,9 +85,6 @@ func TestAdaptive(t *testing.T) {
 	if d := cmp.Diff(m, c.Limits[0].Meters[0]); d != "" {
 		t.Errorf("meter (-want +got):\n%s", d)
 	}
-	if got := config.MeterRateText(m); got != "adaptive from 10/m to 600/m with a ramp of 5m0s" {
-		t.Errorf("text %q", got)
-	}
 	for text, want := range map[string]string{
 		"{adaptive: {min: 20/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: 20/m is above max, 10/m",
 		"{adaptive: {min: 0/m, max: 10/m}}": "limits.a.meters.r.adaptive.min: must be there and positive, " +

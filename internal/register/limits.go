@@ -3,6 +3,8 @@ package register
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
@@ -20,35 +22,61 @@ func LimitTexts(limits []reservations.Limit) map[string]map[string]string {
 	return texts
 }
 
-// MeterText is what counts of a meter, for people.
+// MeterText has all settings of a meter, for people. Workers compare it, so two meters that differ have two texts.
 func MeterText(m reservations.Meter) string {
+	text := MeterLine(m)
+	if m.Kind == reservations.KindInFlight {
+		return text
+	}
+	if m.MaxReserved != reservations.Unlimited {
+		text += ", max_reserved " + number(max(0, m.MaxReserved))
+	}
+	if m.Headroom > 0 {
+		text += ", headroom " + number(m.Headroom)
+	}
+	switch {
+	case m.Kind != reservations.KindWindow:
+	case m.Spread:
+		text += ", in windows that start at a time of each bucket's own"
+	default:
+		layout := "15:04:05.999999999"
+		if m.Period > 24*time.Hour {
+			layout = "2006-01-02 " + layout // a day on which one starts
+		}
+		start := time.Unix(0, int64((m.Start%m.Period+m.Period)%m.Period)).UTC().Format(layout)
+		text += ", in windows that start at " + strings.TrimSuffix(start, ":00") + " UTC"
+	}
+	if m.Settle != "" {
+		text += ", settle " + string(m.Settle)
+	}
+	return text
+}
+
+// MeterLine is the rate of a meter and its capacity, for people.
+func MeterLine(m reservations.Meter) string {
 	if m.Kind == reservations.KindInFlight {
 		return "at most " + number(m.Cap()) + " at once"
 	}
-	text := bucket.RateText(m.Rate, m.Period) + " capacity " + number(m.Cap())
-	if m.Adaptive.Max > 0 {
-		text = fmt.Sprintf("adaptive %s to %s capacity %s", bucket.RateText(m.Rate, m.Period),
-			bucket.RateText(m.Adaptive.Max, m.Period), number(m.Cap()))
+	return RateLine(RateText(m), m.Cap())
+}
+
+// RateLine is a rate with the largest burst.
+func RateLine(rate string, most float64) string {
+	if most == 0 {
+		return rate + ", one after another"
 	}
+	return rate + ", at most " + number(most) + " at once"
+}
+
+// RateText is the rate of a meter, or the bounds of one that finds it.
+func RateText(m reservations.Meter) string {
+	if m.Adaptive.Max == 0 {
+		return bucket.RateText(m.Rate, m.Period)
+	}
+	text := fmt.Sprintf("adaptive from %s to %s", bucket.RateText(m.Rate, m.Period),
+		bucket.RateText(m.Adaptive.Max, m.Period))
 	if m.Adaptive.Ramp > 0 {
-		text += fmt.Sprintf(" ramp %v", m.Adaptive.Ramp)
-	}
-	if m.MaxReserved != reservations.Unlimited {
-		text += " max_reserved " + number(max(0, m.MaxReserved))
-	}
-	if m.Headroom > 0 {
-		text += " headroom " + number(m.Headroom)
-	}
-	if m.Kind == reservations.KindWindow {
-		text += " window"
-		if m.Spread {
-			text += " spread"
-		} else if m.Start != 0 {
-			text += fmt.Sprintf(" from %v", m.Start)
-		}
-	}
-	if m.Settle != "" {
-		text += " settle " + string(m.Settle)
+		text += fmt.Sprintf(" with a ramp of %v", m.Adaptive.Ramp)
 	}
 	return text
 }

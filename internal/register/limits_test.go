@@ -48,3 +48,36 @@ func TestTextHasEachSetting(t *testing.T) {
 		add(field.Name, m)
 	}
 }
+
+func TestMeterText(t *testing.T) {
+	t.Parallel()
+	window := reservations.Meter{Rate: 10, Period: 24 * time.Hour, Kind: reservations.KindWindow}
+	for _, c := range []struct {
+		change func(*reservations.Meter)
+		want   string
+	}{
+		{
+			func(m *reservations.Meter) { m.Start = -16 * time.Hour },
+			"10/d, at most 10 at once, in windows that start at 08:00 UTC",
+		},
+		{
+			func(m *reservations.Meter) { m.Start = 90 * time.Second },
+			"10/d, at most 10 at once, in windows that start at 00:01:30 UTC",
+		},
+		{
+			func(m *reservations.Meter) { m.Period, m.Start = 48*time.Hour, 30*time.Hour },
+			"10/48h0m0s, at most 10 at once, in windows that start at 1970-01-02 06:00 UTC",
+		},
+		{func(m *reservations.Meter) {
+			m.Kind, m.Period, m.Capacity = "", time.Minute, 0.125
+			m.Adaptive = reservations.Adaptive{Max: 600, Ramp: 5 * time.Minute}
+		}, "adaptive from 10/m to 600/m with a ramp of 5m0s, at most 0.125 at once"},
+		{func(m *reservations.Meter) { m.Kind, m.Capacity = "", reservations.NoBurst }, "10/d, one after another"},
+	} {
+		m := window
+		c.change(&m)
+		if m.MaxReserved = reservations.Unlimited; register.MeterText(m) != c.want {
+			t.Errorf("%q, want %q", register.MeterText(m), c.want)
+		}
+	}
+}

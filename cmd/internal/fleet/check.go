@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -183,7 +182,7 @@ func checkedLimits(limits []reservations.Limit) []checked {
 	for _, l := range limits {
 		lines := make([]string, 0, len(l.Meters)+1)
 		for _, m := range l.Meters {
-			lines = append(lines, m.Name+" "+meterSettings(m))
+			lines = append(lines, m.Name+" "+register.MeterText(m))
 		}
 		var whole []string
 		if l.Settle != "" {
@@ -210,27 +209,4 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
 	}
 	return findings
-}
-
-// meterSettings returns the settings of a meter that a person would want to see confirmed.
-func meterSettings(m reservations.Meter) string {
-	text := meterLine(m)
-	if m.MaxReserved != reservations.Unlimited {
-		text += ", max_reserved " + cli.Amount(max(0, m.MaxReserved))
-	}
-	if m.Headroom > 0 {
-		text += ", headroom " + cli.Amount(m.Headroom)
-	}
-	switch {
-	case m.Kind != reservations.KindWindow:
-	case m.Spread:
-		text += ", in windows that start at a time of each bucket's own"
-	default:
-		start := time.Unix(0, int64((m.Start%m.Period+m.Period)%m.Period)).UTC()
-		text += fmt.Sprintf(", in windows that start at %s UTC", start.Format("15:04"))
-	}
-	if m.Settle != "" {
-		text += ", settle " + string(m.Settle)
-	}
-	return text
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -92,7 +93,7 @@ func configuredRate(m reservations.Meter) *listedRate {
 	if m.Kind == reservations.KindInFlight {
 		return &listedRate{Rate: inFlightRate, Capacity: m.Cap()}
 	}
-	return &listedRate{Rate: config.MeterRateText(m), Capacity: m.Cap()}
+	return &listedRate{Rate: register.RateText(m), Capacity: m.Cap()}
 }
 
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {

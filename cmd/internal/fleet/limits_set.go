@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -95,7 +96,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err := confirmJump(ctx, env, withKey(name, s.key), rate, set, before); err != nil {
 		return err
 	}
-	was := meterLine(before)
+	was := register.MeterLine(before)
 	for _, o := range now.list {
 		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
 			was = fmt.Sprintf("%s, set by %s at %s", was, o.By, o.SetAt.UTC().Format(time.RFC3339))
@@ -109,7 +110,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `headway limits unset %s` takes it back.\n",
-		set, meterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
+		set, register.MeterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
 }
 
@@ -122,7 +123,7 @@ func confirmJump(
 		return nil
 	}
 	return cli.Confirm(ctx, env, "%s is %s times the present rate of %s, %s", rate, cli.Amount(times), name,
-		config.MeterRateText(was))
+		register.RateText(was))
 }
 
 // setRate reads a rate, or of calls in flight their number.
@@ -179,13 +180,13 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		}
 		was := overview.OverrideText(o)
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
-			was = rateLine(was, max(0, o.Capacity))
+			was = register.RateLine(was, max(0, o.Capacity))
 		}
 		// list shows the overrides that can't be applied
 		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
 		line := "is not in " + s.file
 		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
-			line = meterLine(m)
+			line = register.MeterLine(m)
 		}
 		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was,
 			worker.FollowEveryDefault)
@@ -196,21 +197,6 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 	}
 	fmt.Fprintf(env.Out, "%s: nothing was set\n", withKey(name, s.key))
 	return nil
-}
-
-// meterLine is what counts of a meter, for people.
-func meterLine(m reservations.Meter) string {
-	if m.Kind == reservations.KindInFlight {
-		return fmt.Sprintf("at most %s at once", cli.Amount(m.Cap()))
-	}
-	return rateLine(config.MeterRateText(m), m.Cap())
-}
-
-func rateLine(rate string, most float64) string {
-	if most == 0 {
-		return rate + ", one after another"
-	}
-	return fmt.Sprintf("%s, at most %s at once", rate, cli.Amount(most))
 }
 
 func withKey(name, key string) string {

@@ -137,7 +137,7 @@ func TestCheckComparesWithTheWorkers(t *testing.T) {
 	}
 	code, out, errs := command(t, map[string]string{"REDIS_URL": "redis://" + server.Addr()}, "check", "--config", file)
 	const want = "ok     workers: 1 live\n       warning: host:1 has other settings for limit a, meter r: " +
-		"300/m capacity 300; this file has: 500/m capacity 500\n"
+		"300/m, at most 300 at once; this file has: 500/m, at most 500 at once\n"
 	if !strings.Contains(out, want) || strings.Contains(out, "limit b,") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
