@@ -267,7 +267,7 @@ type faultStore struct {
 	down    bool
 	gone    string        // the limit whose buckets are down.
 	blocked chan struct{} // if not nil, no call is answered before it is closed.
-	refuse  int           // the number of requests to start that are refused with an immediate RetryAt.
+	refuse  int           // the number of requests to start that are only reserved for, with an immediate RetryAt.
 	hold    time.Duration // the hold of each start, if not zero.
 	stall   time.Duration // the latency of the next answer.
 	begun   int           // requests to start that reached the bucket.
@@ -295,11 +295,7 @@ func (s *faultStore) Apply(
 		}
 		if r.Op == bucket.OpStart && s.refuse > 0 {
 			s.refuse--
-			state, now, _ := s.Load(ctx, limit.Name, key)
-			outcomes = append(outcomes, bucket.Answer{
-				State: bucket.StateWaiting, RetryAt: now, At: now, Bucket: state,
-			})
-			continue
+			r.Op = bucket.OpReserve // as if others waited before it
 		}
 		o, err := s.Store.Apply(ctx, limit, key, []bucket.Request{r})
 		if err != nil {

@@ -52,7 +52,7 @@ func TestWaitingOnTheOnlyAttemptIsNotArchived(t *testing.T) {
 	b.run(ok)
 	info := b.enqueue(call{Cost: 1}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
-	if !errors.Is(d.Err, scheduler.ErrDeferred) || d.Outcome.State != reservations.StateWaiting || d.Until.IsZero() {
+	if !errors.Is(d.Err, scheduler.ErrDeferred) || d.Outcome.State != reservations.StateReserved || d.Until.IsZero() {
 		t.Errorf("deferral %+v", d)
 	}
 	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.ID != info.ID {
