@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,6 +155,21 @@ func TestWaitForTheStore(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// A missing waitlist is named where it is set: the first Wait would panic without saying why.
+func TestWaitInNothing(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, per("api", 10))
+	defer func() {
+		if text, ok := recover().(string); !ok || !strings.Contains(text, "WaitIn needs a Waitlist") {
+			t.Errorf("WaitIn(nil) says %q", text)
+		}
+		if _, err := l.Wait(t.Context(), chargeOf("api", 1)); err != nil {
+			t.Errorf("after that: %v", err)
+		}
+	}()
+	l.WaitIn(nil)
 }
 
 // What can never start is refused at once.

@@ -31,8 +31,13 @@ type Place interface {
 }
 
 // WaitIn lets callers of Wait and Do wait in w from now on, in line with the tasks that wait there. Without it they
-// wait by themselves: see Wait. Call it before the first Wait.
-func (l *Limiter) WaitIn(w Waitlist) { l.waitlist.Store(&w) }
+// wait by themselves: see Wait. Call it before the first Wait. A nil Waitlist is a panic.
+func (l *Limiter) WaitIn(w Waitlist) {
+	if w == nil {
+		panic("reservations: WaitIn needs a Waitlist, and it is nil")
+	}
+	l.waitlist.Store(&w)
+}
 
 // enter is the place of a new caller.
 func (l *Limiter) enter(ctx context.Context, claims Claims) Place {
