@@ -170,6 +170,33 @@ func TestLimiterCallTimeout(t *testing.T) {
 	})
 }
 
+// silentStore does not answer a reset.
+type silentStore struct{ reservations.Store }
+
+func (silentStore) Reset(ctx context.Context, limit, key string) error {
+	<-ctx.Done()
+	return &bucket.UnavailableError{Bucket: bucket.Name(limit, key), Applied: bucket.AppliedMaybe, Err: ctx.Err()}
+}
+
+// CallTimeout bounds a reset as every other call.
+func TestResetTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := reservations.Config{CallTimeout: time.Minute}
+		l, err := reservations.New(silentStore{}, []reservations.Limit{steady()}, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		err = l.Reset(ctx, "steady", "")
+		if took := time.Since(began); !errors.Is(err, reservations.ErrUnavailable) || took != time.Minute {
+			t.Errorf("%v after %v, want a timeout after a minute", err, took)
+		}
+	})
+}
+
 // Requests that gathered under one limit are not sent under another.
 func TestLimiterSplitsCallsWhereTheLimitChanged(t *testing.T) {
 	t.Parallel()

@@ -227,6 +227,8 @@ func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
 	_, err = askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
 		return Outcome{}, l.store.Reset(ctx, limit.Name, key)
 	})
