@@ -13,12 +13,10 @@ import (
 // LimitSet holds the limits of a Limiter at one moment: the configured limits, and the overrides above them. It never
 // changes; a change makes another LimitSet. Safe for concurrent use.
 type LimitSet struct {
-	configured map[string]Limit
-	names      []string   // sorted
-	given      []Override // all that were set, also for unknown limits: SetLimits may add these limits
-	inForce    map[string]Limit
-	keyed      map[string]Limit // by bucket; only limits whose key has an override of its own
-	known      []Override       // the part of given that is in force
+	configured map[string]Limit // by name
+	inForce    map[string]Limit // by name, and by bucket where its key has an override of its own
+	given      []Override       // all that were set, also for unknown limits: SetLimits may add these limits
+	known      []Override       // the part of given that is in force, sorted
 }
 
 // newLimitSet checks the limits. The error joins every fault of every limit and matches ErrInvalidLimit.
@@ -37,12 +35,11 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 		s.configured[limit.Name] = limit
 	}
 	s.inForce = s.configured
-	s.names = slices.Sorted(maps.Keys(s.configured))
 	return s, errors.Join(faults...)
 }
 
 // Names are the names of the limits, sorted.
-func (s *LimitSet) Names() []string { return slices.Clone(s.names) }
+func (s *LimitSet) Names() []string { return slices.Sorted(maps.Keys(s.configured)) }
 
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
 func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.configured, name) }
@@ -51,8 +48,8 @@ func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.conf
 // before what is configured, meter by meter. The empty key has no overrides of its own. The error matches
 // ErrUnknownLimit.
 func (s *LimitSet) For(name, key string) (Limit, error) {
-	if len(s.keyed) > 0 {
-		if limit, ok := s.keyed[bucket.Name(name, key)]; ok {
+	if len(s.inForce) > len(s.configured) {
+		if limit, ok := s.inForce[bucket.Name(name, key)]; ok {
 			return limit, nil
 		}
 	}
@@ -66,8 +63,7 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	limit, ok := limits[name]
 	if !ok {
 		c := Charge{Limit: name}
-		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; %s",
-			name, nearest.There(name, s.names))
+		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; %s", name, nearest.There(name, s.Names()))
 	}
 	return limit, nil
 }
@@ -102,7 +98,7 @@ func (s *LimitSet) serving(c Charge) (Limit, error) {
 func (s *LimitSet) replaced(limits []Limit) (*LimitSet, error) {
 	next, err := newLimitSet(limits)
 	faults := []error{err}
-	for _, name := range next.names {
+	for _, name := range next.Names() {
 		is, was := next.configured[name], s.configured[name]
 		if was.Name != "" && is.shards() != was.shards() {
 			problem := fmt.Sprintf("can't change from %d to %d while processes run; "+

@@ -60,10 +60,7 @@ func (l *Limiter) SetOverrides(overrides []Override) error {
 
 // overridden is the set with other overrides. The error is that of SetOverrides.
 func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
-	next := &LimitSet{
-		configured: s.configured, names: s.names, given: slices.Clone(given),
-		inForce: maps.Clone(s.configured), keyed: map[string]Limit{},
-	}
+	next := &LimitSet{configured: s.configured, inForce: maps.Clone(s.configured), given: slices.Clone(given)}
 	var faults []error
 	last := map[Override]Override{} // by limit, key and meter
 	for _, o := range given {
@@ -74,16 +71,9 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 		last[Override{Limit: o.Limit, Key: o.Key, Meter: o.Meter}] = o
 	}
 	next.known = slices.SortedFunc(maps.Values(last), compareOverrides)
-	for _, o := range next.known {
-		if o.Key == "" {
-			next.inForce[o.Limit] = next.inForce[o.Limit].overridden(s.configured[o.Limit], o)
-		}
-	}
-	for _, o := range next.known {
-		if o.Key != "" {
-			limit, _ := next.For(o.Limit, o.Key) // checked above
-			next.keyed[bucket.Name(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
-		}
+	for _, o := range next.known { // those of a whole limit come before those of its keys
+		limit, _ := next.For(o.Limit, o.Key) // checked above
+		next.inForce[bucket.Name(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
 	}
 	return next, errors.Join(faults...)
 }
@@ -102,7 +92,7 @@ func (o Override) fault(err error) error {
 func (s *LimitSet) check(o Override) error {
 	limit, ok := s.configured[o.Limit]
 	if !ok {
-		return fmt.Errorf("%w: %q is not configured; %s", ErrUnknownLimit, o.Limit, nearest.There(o.Limit, s.names))
+		return fmt.Errorf("%w: %q is not configured; %s", ErrUnknownLimit, o.Limit, nearest.There(o.Limit, s.Names()))
 	}
 	if limit.meter(o.Meter) < 0 {
 		return fmt.Errorf("%w: limit %q has no meter %q; %s", ErrUnknownMeter, o.Limit, o.Meter,
