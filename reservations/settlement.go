@@ -39,14 +39,15 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	back, faults := c.corrections(limit, used)
+	rules := limit.Rules()
+	back, took := rules.Vector(c.Tokens), rules.Vector(c.Tokens)
+	faults := c.layOut(used, limit, took)
 	for k, m := range limit.Meters {
-		if m.keeps(limit) {
+		if back[k] -= took[k]; m.keeps(limit) {
 			back[k] = min(0, back[k])
 		}
 	}
-	rules := limit.Rules()
-	return l.correct(ctx, rules, c, bucket.Request{Tokens: rules.WithoutSlots(back)}, faults, id)
+	return l.correct(ctx, rules, c, bucket.Request{Tokens: back}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -66,7 +67,7 @@ func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, err
 		return Outcome{}, err
 	}
 	rules := limit.Rules()
-	r := bucket.Request{Tokens: rules.WithoutSlots(rules.Vector(c.Tokens)), Reserved: c.Held == StateReserved}
+	r := bucket.Request{Tokens: rules.Vector(c.Tokens), Reserved: c.Held == StateReserved}
 	return l.correct(ctx, rules, c, r, nil, id)
 }
 
@@ -121,24 +122,15 @@ func settlementID(id string) int64 {
 	return 1
 }
 
-// corrections are what each meter gets back, negative where more was used than charged. A meter whose amount can't be
-// stays as estimated, and the error names it.
-func (c Charge) corrections(l Limit, used Tokens) (back []float64, err error) {
-	back = make([]float64, len(l.Meters))
-	err = c.eachUse(l, used, func(k int, name string, n float64) { back[k] = c.Tokens[name] - n })
-	return back, err
-}
-
-// eachUse passes on the amounts of a limit's meters, with the positions of these. The error names each amount that
-// can't be.
-func (c Charge) eachUse(l Limit, used Tokens, use func(k int, name string, n float64)) error {
+// layOut puts amounts where the limit has their meters. The error names each amount that can't be; it is left out.
+func (c Charge) layOut(amounts Tokens, l Limit, into []float64) error {
 	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(used)) {
-		if err := c.validateAmount(l, name, used[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		if err := c.validateAmount(l, name, amounts[name]); err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		use(l.meter(name), name, used[name])
+		into[l.meter(name)] = amounts[name]
 	}
 	return errors.Join(faults...)
 }

@@ -3,7 +3,6 @@ package reservations
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -38,7 +37,8 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 	if err != nil {
 		return Outcome{}, err
 	}
-	left, faults := c.remaining(limits[0], seen.Remaining)
+	left := slices.Repeat([]float64{-1}, len(limits[0].Meters)) // negative where it is not known
+	faults := c.layOut(seen.Remaining, limits[0], left)
 	if seen.Age > syncAgeMax || !slices.ContainsFunc(left, func(x float64) bool { return x >= 0 }) {
 		return Outcome{}, faults
 	}
@@ -50,12 +50,4 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 		return l.askOne(ctx, limit.Rules(), c, r)
 	})
 	return outcomes[0], errors.Join(faults, err)
-}
-
-// remaining lays out what is left in the order of the limit's meters, negative where it is not known. An amount that
-// can't be is left out, and the error names it.
-func (c Charge) remaining(l Limit, of Tokens) (left []float64, err error) {
-	left = slices.Repeat([]float64{-1}, len(l.Meters))
-	err = c.eachUse(l, of, func(k int, _ string, n float64) { left[k] = math.Abs(n) }) // no negative zero
-	return left, err
 }

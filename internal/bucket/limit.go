@@ -92,17 +92,6 @@ func (l Limit) SameWindows(from, to time.Time) bool {
 	})
 }
 
-// WithoutSlots is n without what calls in flight take: a lease holds that.
-func (l Limit) WithoutSlots(n []float64) []float64 {
-	n = slices.Clone(n)
-	for k, m := range l.Meters {
-		if m.Filling.InFlight {
-			n[k] = 0
-		}
-	}
-	return n
-}
-
 // TakesSlots says whether a charge of n needs a lease.
 func (l Limit) TakesSlots(n []float64) bool {
 	for k, m := range l.Meters {
