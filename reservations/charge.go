@@ -148,7 +148,7 @@ func (c Charge) validateAmount(l Limit, meter string, n float64) error {
 
 // validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
 // ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
-// number or above 1e15. ErrChargeTooLarge: an amount is above what the meter can ever serve.
+// number or above 1e15. ErrChargeTooLarge: an amount is above what the meter, or one of its shards, can ever serve.
 func (c Charge) validate(l Limit) error {
 	if err := c.validateNames(); err != nil {
 		return err
@@ -159,9 +159,15 @@ func (c Charge) validate(l Limit) error {
 		}
 	}
 	for _, m := range l.Meters {
-		if n := c.Tokens[m.Name]; n > m.rules().Largest() {
+		n, each := c.Tokens[m.Name], m.Cap()/float64(l.shards())
+		switch {
+		case n > m.rules().Largest():
 			return c.fault(ErrChargeTooLarge, m.Name,
 				"%v tokens are more than can ever be served (capacity %v + max_reserved %s)", n, m.Cap(), m.reservedText())
+		case n > each && l.shards() > 1: // it could only be owed, and several shards that owe at once exceed the limit
+			return c.fault(ErrChargeTooLarge, m.Name,
+				"%v tokens are more than a shard can ever serve: capacity %v of %d shards is %v each",
+				n, m.Cap(), l.Shards, each)
 		}
 	}
 	return nil

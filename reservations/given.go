@@ -73,10 +73,13 @@ func (l *Limiter) limitOf(ctx context.Context, c Charge) (Limit, error) {
 // buckets are the limits of all buckets of the charge, as the store has to see them: see Limit.buckets.
 func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
 	limit, err := l.limitOf(ctx, c)
+	if err == nil && c.Shard != 0 {
+		_, err = limit.bucket(c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return limit.buckets(c)
+	return limit.buckets(c), nil
 }
 
 // bucket is the limit of the charge's bucket, as the store has to see it.

@@ -84,32 +84,24 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 // with the lowest one. It asks neither the store nor Config.Resolve: a limit that only Resolve knows is checked when
 // the bucket is asked.
 func (l *Limiter) Validate(c Charge) error {
-	if err := l.validate(c); err != nil || c.Priority == "" {
-		return err
-	}
-	set, err := l.known(c)
-	if err != nil || set == nil {
-		return err
-	}
-	limit, err := set.Configured(c.Limit)
-	if _, there := limit.Priorities[c.Priority]; err != nil || there || len(limit.Priorities) == 0 {
+	limit, err := l.validate(c)
+	if _, there := limit.Priorities[c.Priority]; err != nil || there || c.Priority == "" || len(limit.Priorities) == 0 {
 		return err
 	}
 	return c.fault(ErrInvalidCharge, "", "priority %q is unknown in limit %q: %s", c.Priority, c.Limit,
 		nearest.There(c.Priority, slices.Sorted(maps.Keys(limit.Priorities))))
 }
 
-// validate is Validate with any priority.
-func (l *Limiter) validate(c Charge) error {
+// validate is Validate with any priority. It returns the limit; a zero one where only Resolve may know it.
+func (l *Limiter) validate(c Charge) (Limit, error) {
 	set, err := l.known(c)
 	switch {
 	case err != nil:
-		return err
+		return Limit{}, err
 	case set == nil:
-		return c.validateNames()
+		return Limit{}, c.validateNames()
 	}
-	_, err = set.serving(c)
-	return err
+	return set.serving(c)
 }
 
 // Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit
@@ -164,17 +156,15 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 			return nil, err
 		}
 	}
-	n, shards, shard, runs := len(charges), limit.shards(), charges[0].Shard, 1
-	if shards > 1 && shard == 0 {
-		shard, runs = l.seen.pick(limit.Name, charges[0].Key, shards, 0), min(n, shards)
+	first := l.choose(limit, charges[0])
+	n, shards := len(charges), limit.buckets(first)
+	if first.Shard == charges[0].Shard { // the caller chose
+		shards = shards[:1]
 	}
-	outcomes := make([]Outcome, n)
+	runs, outcomes := min(n, len(shards)), make([]Outcome, n)
 	err = sideBySide(runs, func(i int) error {
-		from, to, in := n*i/runs, n*(i+1)/runs, shard
-		if i > 0 {
-			in = (shard+i-1)%shards + 1
-		}
-		return l.reserveIn(ctx, limit, charges[from:to], in, outcomes[from:to])
+		from, to := n*i/runs, n*(i+1)/runs
+		return l.reserveIn(ctx, shards[i].Rules(), charges[from:to], outcomes[from:to])
 	})
 	if err != nil {
 		return nil, err
@@ -183,22 +173,15 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 }
 
 // reserveIn reserves all charges in one bucket, and sets their outcomes.
-func (l *Limiter) reserveIn(ctx context.Context, limit Limit, charges []Charge, shard int, outcomes []Outcome) error {
-	c := charges[0]
-	c.Shard = shard
-	own, err := limit.bucket(c)
-	if err != nil {
-		return err
-	}
-	rules := own.Rules()
+func (l *Limiter) reserveIn(ctx context.Context, rules bucket.Limit, charges []Charge, outcomes []Outcome) error {
 	requests := make([]bucket.Request, len(charges))
 	for i, c := range charges {
 		requests[i] = bucket.Request{Op: bucket.OpReserve, Tokens: rules.Vector(c.Tokens), Urgent: c.Urgent}
 	}
-	answers, err := l.ask(ctx, rules, c.Key, requests...)
+	answers, err := l.ask(ctx, rules, charges[0].Key, requests...)
 	for i, a := range answers {
 		c := charges[i]
-		c.Shard = shard
+		_, c.Shard = splitShard(rules.Name)
 		outcomes[i] = outcome(a, c)
 	}
 	return err
@@ -229,10 +212,7 @@ func (l *Limiter) Reset(ctx context.Context, limit, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	_, err = askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return Outcome{}, l.store.Reset(ctx, limit.Name, key)
-	})
-	return err
+	return sideBySide(len(limits), func(i int) error { return l.store.Reset(ctx, limits[i].Name, key) })
 }
 
 // Refresh makes the bucket follow the limit in force, in all its shards, and returns their states. A bucket that
@@ -258,30 +238,23 @@ func (l *Limiter) askShards(ctx context.Context, c Charge, r bucket.Request) ([]
 }
 
 func (l *Limiter) one(ctx context.Context, c Charge, r bucket.Request) (Outcome, error) {
-	limit, c, err := l.resolve(ctx, c)
-	if err == nil && r.Op == bucket.OpAllow {
-		err = c.validateAtOnce(limit)
-	}
+	set, err := l.limits(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.Tokens, r.Urgent, r.Lease = limit.Vector(c.Tokens), c.Urgent, c.Lease
-	return l.askOne(ctx, limit, c, r)
-}
-
-// resolve checks the charge and returns the limit as its bucket has it, with the charge for one of its shards.
-func (l *Limiter) resolve(ctx context.Context, c Charge) (bucket.Limit, Charge, error) {
-	set, err := l.limits(ctx, c)
+	limit, err := set.serving(c)
 	if err != nil {
-		return bucket.Limit{}, c, err
+		return Outcome{}, err
 	}
-	whole, err := set.serving(c)
-	if err != nil {
-		return bucket.Limit{}, c, err
+	c = l.choose(limit, c)
+	rules := limit.forKey(c.Key).shard(c.Shard).Rules()
+	if r.Op == bucket.OpAllow {
+		if err = c.validateAtOnce(rules); err != nil {
+			return Outcome{}, err
+		}
 	}
-	c = l.choose(whole, c)
-	limit, err := whole.bucket(c)
-	return limit.Rules(), c, err
+	r.Tokens, r.Urgent, r.Lease = rules.Vector(c.Tokens), c.Urgent, c.Lease
+	return l.askOne(ctx, rules, c, r)
 }
 
 // askOne sends one request for a charge.

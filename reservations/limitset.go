@@ -85,9 +85,6 @@ func (s *LimitSet) serving(c Charge) (Limit, error) {
 	if err == nil {
 		err = c.validate(limit)
 	}
-	if err == nil {
-		err = c.validateShard(limit)
-	}
 	if err != nil {
 		return Limit{}, err
 	}

@@ -78,37 +78,18 @@ func (l Limit) validateShards(fault func(field, format string, args ...any)) {
 	}
 }
 
-// validateShard refuses a charge above the capacity of a shard. It could only be owed there, and several shards that
-// owe at once would start more than the limit allows.
-func (c Charge) validateShard(l Limit) error {
-	if l.shards() == 1 {
-		return nil
-	}
-	for _, m := range l.Meters {
-		if n, each := c.Tokens[m.Name], m.Cap()/float64(l.Shards); n > each {
-			return c.fault(ErrChargeTooLarge, m.Name,
-				"%v tokens are more than a shard can ever serve: capacity %v of %d shards is %v each",
-				n, m.Cap(), l.Shards, each)
-		}
-	}
-	return nil
-}
-
 // buckets are the limits of all buckets that the limit has for the charge's key, as the store has to see them: one, or
 // all shards, first that of the charge.
-func (l Limit) buckets(c Charge) ([]Limit, error) {
-	if l.shards() == 1 || c.Shard != 0 {
-		first, err := l.bucket(c)
-		if err != nil || l.shards() == 1 {
-			return []Limit{first}, err
-		}
-	}
+func (l Limit) buckets(c Charge) []Limit {
 	l = l.forKey(c.Key)
+	if l.shards() == 1 {
+		return []Limit{l}
+	}
 	all := make([]Limit, l.shards())
 	for i := range all {
 		all[i] = l.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
 	}
-	return all, nil
+	return all
 }
 
 // askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error

@@ -103,7 +103,7 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 		return nil, err
 	}
 	for _, c := range charges {
-		if err := l.validate(c); err != nil {
+		if _, err := l.validate(c); err != nil {
 			return nil, err
 		}
 	}
