@@ -287,11 +287,11 @@ func (l *Limiter) ask(
 	}
 	_, shard := splitShard(limit.Name)
 	if last := len(requests) - 1; shard != 0 && newcomer(requests[last]) {
-		wait := time.Duration(-1)
+		var wait time.Duration // nothing is known after an error
 		if err == nil {
 			wait = answers[last].Wait()
 		}
-		l.seen.note(at, lasts(limit, requests[last].Tokens), wait)
+		l.seen.note(at, wait)
 	}
 	return answers, err
 }

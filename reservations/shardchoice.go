@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// seenKept is the longest time for which a request that is not answered yet counts.
+	// seenKept is the longest time for which one request counts.
 	seenKept = time.Minute
 	// seenMost is how many shards a Limiter remembers.
 	seenMost = 1 << 16
@@ -18,19 +18,8 @@ const (
 // shardAnswers remembers until when the shards of buckets are taken: by the last answer of each to a new task of this
 // process, and by the requests sent since. Safe for concurrent use.
 type shardAnswers struct {
-	taken bounded.Map[bucketKey, shardLoad]
+	taken bounded.Map[bucketKey, time.Time]
 }
-
-// shardLoad is until when a shard is taken by the last answer, and for how much longer by requests that are not
-// answered yet.
-type shardLoad struct {
-	until time.Time
-	sent  time.Duration
-	open  int // requests that are not answered yet
-}
-
-// wait is how long a new task would wait there.
-func (s shardLoad) wait(now time.Time) time.Duration { return max(0, s.until.Sub(now)) + s.sent }
 
 // pick draws two shards of n and returns the one that has room earlier. Until the answer is there that one counts as
 // taken for so much longer: otherwise all requests before the answer would go there.
@@ -42,25 +31,23 @@ func (s *shardAnswers) pick(limit, key string, n int, longer time.Duration) int 
 	}
 	of := func(shard int) bucketKey { return bucketKey{limit: shardName(limit, shard), key: key} }
 	a, b = a+1, b+1
-	if now := time.Now(); s.taken.Get(of(b)).wait(now) < s.taken.Get(of(a)).wait(now) {
+	now := time.Now()
+	if s.until(of(b), now).Before(s.until(of(a), now)) {
 		a = b
 	}
-	s.taken.Change(of(a), func(load *shardLoad) { load.sent, load.open = load.sent+longer, load.open+1 })
+	s.taken.Change(of(a), func(until *time.Time) { *until = bucket.Later(*until, now).Add(longer) })
 	return a
 }
 
-// note remembers an answer of a shard: how long a new task waits there. Sent is what pick was given; a negative wait is
-// no answer.
-func (s *shardAnswers) note(shard bucketKey, sent, wait time.Duration) {
-	s.taken.Change(shard, func(load *shardLoad) {
-		load.sent, load.open = max(0, load.sent-sent), max(0, load.open-1)
-		if load.open == 0 { // a rest is from a limit that changed meanwhile
-			load.sent = 0
-		}
-		if wait >= 0 {
-			load.until = time.Now().Add(wait)
-		}
-	})
+// until is when a new task could start there.
+func (s *shardAnswers) until(shard bucketKey, now time.Time) time.Time {
+	return bucket.Later(s.taken.Get(shard), now)
+}
+
+// note remembers an answer of a shard: how long a new task waits there. The requests sent since the one that is answered
+// are forgotten, because the order of their answers is not known.
+func (s *shardAnswers) note(shard bucketKey, wait time.Duration) {
+	s.taken.Change(shard, func(until *time.Time) { *until = time.Now().Add(wait) })
 }
 
 // lasts is how long a shard of the limit is taken by a charge of n, at most seenKept.
