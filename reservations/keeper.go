@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,23 +14,6 @@ import (
 
 // ErrLeaseLost is matched by the cause with which Limiter.Keep ends a context: the slots of a call could not be kept.
 var ErrLeaseLost = errors.New("reservations: lease of a call in flight lost")
-
-// leaseError says in which bucket the lease of a call was lost. It matches ErrLeaseLost.
-type leaseError struct {
-	bucket string
-	err    error // why the lease could not be renewed; nil where the bucket does not have it any more
-}
-
-func (e *leaseError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("%v: bucket %s has forgotten it", ErrLeaseLost, e.bucket)
-	}
-	return fmt.Sprintf("%v: bucket %s: not renewed within %v: %v", ErrLeaseLost, e.bucket, bucket.LeaseLasts, e.err)
-}
-
-func (*leaseError) Is(target error) bool { return target == ErrLeaseLost }
-
-func (e *leaseError) Unwrap() error { return e.err }
 
 // errNotYet is why a lease ends that has not been renewed yet.
 var errNotYet = errors.New("the process was too slow to renew it")
@@ -122,18 +107,20 @@ func (k *keeper) expire(name string, call *keptCall) {
 	if time.Now().Before(call.end) { // renewed meanwhile
 		return
 	}
-	call.cancel(&leaseError{bucket: name, err: call.err})
+	call.cancel(fmt.Errorf("%w: bucket %s: not renewed within %v: %w", ErrLeaseLost, name, bucket.LeaseLasts, call.err))
 }
 
 // renew renews the leases of a bucket, and plans the next renewal.
 func (l *Limiter) renew(name string, b *keptBucket) {
 	k := &l.keeper
-	calls, requests := k.renewals(b)
+	k.mu.Lock()
+	calls := slices.Collect(maps.Keys(b.calls))
+	k.mu.Unlock()
 	if len(calls) == 0 {
 		return
 	}
 	end := time.Now().Add(bucket.LeaseLasts)
-	answers, err := l.sendRenewals(b.charge, requests)
+	answers, err := l.sendRenewals(b.charge, calls)
 	next := renewEvery
 	if err != nil {
 		next = renewAgain
@@ -153,7 +140,7 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 		case err != nil:
 			call.err = err
 		case answers[i].State == StateRefused:
-			call.cancel(&leaseError{bucket: name})
+			call.cancel(fmt.Errorf("%w: bucket %s has forgotten it", ErrLeaseLost, name))
 		default:
 			call.end, call.err = end, errNotYet
 			call.timer.Reset(time.Until(end))
@@ -164,24 +151,17 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 	}
 }
 
-// renewals are the calls of a bucket, and a request for each.
-func (k *keeper) renewals(b *keptBucket) (calls []*keptCall, requests []bucket.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for call := range b.calls {
-		calls = append(calls, call)
-		requests = append(requests, bucket.Request{Op: bucket.OpRenew, Lease: call.lease, For: bucket.LeaseKept})
-	}
-	return calls, requests
-}
-
-// sendRenewals sends the renewals of one bucket in one call.
-func (l *Limiter) sendRenewals(c Charge, requests []bucket.Request) ([]bucket.Answer, error) {
+// sendRenewals renews the leases of calls of one bucket in one call of the store.
+func (l *Limiter) sendRenewals(c Charge, calls []*keptCall) ([]bucket.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
 	limit, err := l.bucket(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	requests := make([]bucket.Request, len(calls))
+	for i, call := range calls {
+		requests[i] = bucket.Request{Op: bucket.OpRenew, Lease: call.lease, For: bucket.LeaseKept}
 	}
 	return l.ask(ctx, limit.Rules(), c.Key, requests...)
 }
