@@ -141,13 +141,11 @@ func (b Bucket) followed(stored Bucket) bool {
 // answer changes the bucket.
 func (b *Bucket) answer(l Limit, r Request) Answer {
 	switch r.Op {
-	case OpStart:
+	case OpStart, OpAllow:
 		b.endLease(r.Lease)
 		return b.start(l, r)
 	case OpReserve:
-		return b.reserve(l, r, b.wait(b.newcomer(l, r), r.Tokens, r.Urgent))
-	case OpAllow:
-		return b.allow(l, r)
+		return b.reserve(l, r, b.wait(l.decides(r), r.Tokens, r.Urgent))
 	case OpRenew:
 		return b.renew(r.Lease, r.For)
 	case OpSettle:
@@ -167,27 +165,28 @@ func (b *Bucket) answer(l Limit, r Request) Answer {
 	return Answer{State: StateSettled}
 }
 
-// start starts the task when it has room within Hold.
+// start starts the task when it has room within Hold, and an OpAllow when it has room at this very moment.
 func (b *Bucket) start(l Limit, r Request) Answer {
-	balance := b.newcomer(l, r)
-	if r.Promoted {
-		balance = Balance.started
-	}
-	w := b.wait(balance, r.Tokens, r.Urgent)
-	if w <= Hold {
+	w := b.wait(l.decides(r), r.Tokens, r.Urgent)
+	switch {
+	case r.Op == OpAllow && w > atOnce:
+		return Answer{State: StateRefused, RetryAt: b.At.Add(w)}
+	case r.Op == OpAllow:
+		b.take(r, w)
+		return Answer{State: StateStarted}
+	case w <= Hold:
 		b.take(r, w)
 		return Answer{State: StateStarted, Hold: w}
-	}
-	if r.Promoted {
+	case r.Promoted:
 		return Answer{State: StateWaiting, RetryAt: b.At.Add(w)}
 	}
 	return b.reserve(l, r, w)
 }
 
-// newcomer is the balance that decides for a new task. An urgent one in a limit with headroom does not wait for
-// promised tokens.
-func (*Bucket) newcomer(l Limit, r Request) func(Balance) float64 {
-	if r.Urgent && l.HasHeadroom() {
+// decides is the balance that decides whether the task may start. A promoted task does not wait for promised tokens, nor
+// does an urgent one in a limit with headroom.
+func (l Limit) decides(r Request) func(Balance) float64 {
+	if r.Promoted || r.Urgent && l.HasHeadroom() {
 		return Balance.started
 	}
 	return Balance.reserved
@@ -228,17 +227,6 @@ func (b *Bucket) reserve(l Limit, r Request, w time.Duration) Answer {
 	}
 	o.State = StateReserved
 	return o
-}
-
-// allow starts a new task when there is room at this very moment.
-func (b *Bucket) allow(l Limit, r Request) Answer {
-	b.endLease(r.Lease)
-	w := b.wait(b.newcomer(l, r), r.Tokens, r.Urgent)
-	if w > atOnce {
-		return Answer{State: StateRefused, RetryAt: b.At.Add(w)}
-	}
-	b.take(r, w)
-	return Answer{State: StateStarted}
 }
 
 // release gives a reservation back.
