@@ -5,11 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+)
+
+const (
+	// renewEvery is how often the leases of a bucket are renewed, all of a process together.
+	renewEvery = bucket.LeaseLasts / 4
+	// renewAgain is how soon they are renewed again where the store did not answer.
+	renewAgain = time.Second
 )
 
 // ErrLeaseLost is matched by the cause with which Limiter.Keep ends a context: the slots of a call could not be kept.
@@ -164,4 +172,16 @@ func (l *Limiter) sendRenewals(c Charge, calls []*keptCall) ([]bucket.Answer, er
 		requests[i] = bucket.Request{Op: bucket.OpRenew, Lease: call.lease, For: bucket.LeaseKept}
 	}
 	return l.ask(ctx, limit.Rules(), c.Key, requests...)
+}
+
+// leased gives a start that takes slots a lease, unless it has one, and returns its end; zero for other requests.
+func leased(l bucket.Limit, r bucket.Request) (bucket.Request, time.Time) {
+	if r.Op != bucket.OpStart && r.Op != bucket.OpAllow || !l.TakesSlots(r.Tokens) {
+		return r, time.Time{}
+	}
+	if r.Lease == 0 {
+		r.Lease = rand.Int64() | 1 //nolint:gosec // distinguishes leases, needs no secrecy
+	}
+	r.For = bucket.LeaseKept
+	return r, time.Now().Add(bucket.LeaseLasts)
 }

@@ -1,25 +1,14 @@
 package reservations
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
 )
-
-const (
-	// Unlimited is the zero value of a Meter's MaxReserved: the bucket promises tokens as far ahead as tasks ask.
-	Unlimited = 0.
-	// NoReserved as a Meter's MaxReserved lets it promise none: a task that finds no room waits without a promise.
-	NoReserved = -math.MaxFloat64
-)
-
-// NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when the tokens of the
-// task before it have come back.
-const NoBurst = -math.MaxFloat64
 
 const (
 	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a
@@ -29,17 +18,6 @@ const (
 	MaxBlockMost = 24 * time.Hour
 	// OrdinaryShareDefault is the share of a limit that ordinary tasks keep while urgent ones wait.
 	OrdinaryShareDefault = 0.1
-)
-
-// SettleMode says what a settlement may do to the bucket. It has to match how the provider counts.
-type SettleMode string
-
-const (
-	// SettleAdjust gives back what an estimate took too much, and takes what it took too little. It is right where the
-	// provider corrects its own count when a call ends. The zero value of SettleMode means SettleAdjust.
-	SettleAdjust SettleMode = "adjust"
-	// SettleKeep only takes. It is right where the provider counts the estimate and never corrects it downwards.
-	SettleKeep SettleMode = "keep"
 )
 
 // Limit is a named rule that all tasks naming it share. It is a value: copy it freely, but do not change Meters,
@@ -75,69 +53,6 @@ type Limit struct {
 	// so tasks of different shards may change places. Each shard's capacity must hold a token, and a window's rate must
 	// be a multiple of Shards. Shards can't change at run time.
 	Shards int
-}
-
-// Meter is one rate of a Limit: Rate tokens every Period, up to Capacity, that come back evenly (a token bucket) or all
-// at once when a window ends (a fixed window). InFlight returns the one without a rate.
-type Meter struct {
-	// Name identifies the meter within its limit, e.g. "requests" or "tokens". Same letters as a limit's name.
-	Name string
-	// Rate is the number of tokens that come back every Period. Must be positive, from 1e-15 to 1e15.
-	Rate float64
-	// Period is what Rate counts for. Must be positive.
-	Period time.Duration
-	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth. NoBurst is its
-	// own value.
-	Capacity float64
-	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance.
-	// Zero means Unlimited. NoReserved is its own value.
-	MaxReserved float64
-	// Kind says how the meter fills. The zero value is KindBucket.
-	Kind Kind
-	// Start is when a window starts, and with it all that follow every Period: the time since the Unix epoch, or what
-	// is left of it after whole periods, e.g. 8h for days that start at 8:00 UTC. A moment in the future is that of the
-	// first full window: a new bucket lacks the rate of each window before it. Whole milliseconds. Zero for token
-	// buckets.
-	Start time.Duration
-	// Spread derives Start from the bucket's name instead, so that the windows of many buckets do not all start at
-	// once, and all machines agree. The Limiter derives it; stores see a Start.
-	Spread bool
-	// Headroom is how many tokens of the capacity only urgent charges use: an ordinary charge starts when the balance
-	// holds as many more. Less than the capacity. Zero means none. Token buckets only.
-	Headroom float64
-	// Settle says how corrections of this meter are counted. The zero value is that of the Limit.
-	Settle SettleMode
-	// Adaptive lets the rate find itself: Rate is then the lowest one, and that of a new bucket. Token buckets only. The
-	// zero value means a fixed rate.
-	Adaptive Adaptive
-}
-
-// PerSecond returns a meter of rate tokens a second with a capacity of one second's worth and unlimited reservations.
-func PerSecond(name string, rate float64) Meter {
-	return Meter{Name: name, Rate: rate, Period: time.Second}
-}
-
-// PerMinute returns a meter of rate tokens a minute with a capacity of one minute's worth and unlimited reservations.
-func PerMinute(name string, rate float64) Meter {
-	return Meter{Name: name, Rate: rate, Period: time.Minute}
-}
-
-// Cap is the capacity in force: Capacity, or Rate where Capacity is zero, or zero where it is NoBurst.
-func (m Meter) Cap() float64 {
-	switch m.Capacity {
-	case 0:
-		return m.Rate
-	case NoBurst:
-		return 0
-	}
-	return m.Capacity
-}
-
-func (m Meter) reservedText() string {
-	if m.MaxReserved == Unlimited {
-		return "unlimited"
-	}
-	return fmt.Sprint(m.rules().MaxReserved)
 }
 
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -187,45 +102,15 @@ func (l Limit) Validate() error {
 	return &limitError{limit: l.Name, err: errors.Join(faults...)}
 }
 
-func (m Meter) validate(fault func(field, format string, args ...any)) {
-	if !positive(m.Rate) {
-		fault("rate", "%v must be a positive number of tokens, from %g to %g", m.Rate, smallestAmount, bucket.LargestAmount)
+// Rules is the limit as a bucket has it, for Headway's own packages.
+func (l Limit) Rules() bucket.Limit {
+	rules := bucket.Limit{
+		Name: l.Name, Meters: make([]bucket.Meter, len(l.Meters)),
+		MaxWait: l.MaxWait, MaxBlock: cmp.Or(l.MaxBlock, MaxBlockDefault),
+		OrdinaryShare: cmp.Or(l.OrdinaryShare, OrdinaryShareDefault),
 	}
-	if m.Period <= 0 {
-		fault("period", "%v must be positive, e.g. 1m", m.Period)
+	for k, m := range l.Meters {
+		rules.Meters[k] = m.rules()
 	}
-	switch {
-	case m.Capacity == NoBurst && m.windowed():
-		fault("capacity", "a fixed window can't be without a burst: all of it comes back at once")
-	case m.Capacity == NoBurst && m.MaxReserved == NoReserved:
-		fault("max_reserved", "must not be zero without a capacity: all that starts is owed")
-	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
-		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
-			m.Capacity, smallestAmount, bucket.LargestAmount)
-	}
-	switch {
-	case m.Headroom == 0:
-	case !(m.Headroom > 0 && m.Headroom < m.Cap()):
-		fault("headroom", "%v must not be negative, and less than the capacity, %v", m.Headroom, m.Cap())
-	case m.windowed():
-		fault("headroom", "a fixed window can't keep headroom for urgent tasks, only a token bucket can")
-	}
-	m.validateWindow(fault)
-	m.validateAdaptive(fault)
-	m.Settle.validate(fault)
-	if !(m.MaxReserved >= 0 && m.MaxReserved <= math.MaxFloat64) && m.MaxReserved != NoReserved {
-		fault("max_reserved", "%v must not be negative; left out it is unlimited", m.MaxReserved)
-	}
+	return rules
 }
-
-func (s SettleMode) validate(fault func(field, format string, args ...any)) {
-	if s != "" && s != SettleAdjust && s != SettleKeep {
-		fault("settle", "%q must be %q or %q", s, SettleAdjust, SettleKeep)
-	}
-}
-
-// smallestAmount bounds rates and capacities from below: waits, which divide by them, stay finite, and with them the
-// bucket.
-const smallestAmount = 1e-15
-
-func positive(x float64) bool { return x >= smallestAmount && x <= bucket.LargestAmount }

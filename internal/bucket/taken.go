@@ -32,3 +32,46 @@ func moved(all []Taken, d time.Duration) []Taken {
 	}
 	return all
 }
+
+// holdStep is how exactly a bucket remembers when holds end: a hold counts until the next multiple.
+const holdStep = 50 * time.Millisecond
+
+// holdEnd is when a hold that ends at a moment counts no more.
+func holdEnd(at time.Time) time.Time { return at.Add(holdStep - 1).Truncate(holdStep) }
+
+// HoldEnd is when the hold of a start ends, for its settlement: see Request.HoldEnd. Zero for a start without a hold.
+func (a Answer) HoldEnd() time.Time {
+	if a.Hold <= atOnce {
+		return time.Time{}
+	}
+	return holdEnd(a.At.Add(a.Hold))
+}
+
+// hold returns s with n more tokens that hold until an end; a negative n holds no more.
+func (s Balance) hold(n float64, end time.Time) Balance {
+	var held []Taken
+	for _, h := range s.Held {
+		if h.Until.Equal(end) {
+			n += h.Tokens
+		} else {
+			held = append(held, h)
+		}
+	}
+	if n > nearlyNone {
+		held = append(held, Taken{Until: end, Tokens: n})
+		slices.SortFunc(held, func(a, b Taken) int { return a.Until.Compare(b.Until) })
+	}
+	s.Held = held
+	return s
+}
+
+// refundable is how far a refund may raise Started: at the end of each hold, the provider's balance is at most its
+// capacity.
+func (b *Bucket) refundable(s Balance) float64 {
+	most, held := s.Filling.Capacity, 0.
+	for _, h := range slices.Backward(s.Held) {
+		held += h.Tokens
+		most = min(most, s.Filling.Capacity-b.comes(s.Filling, h.Until)-held)
+	}
+	return most
+}

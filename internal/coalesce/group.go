@@ -1,8 +1,16 @@
+// Package coalesce lets concurrent callers share calls to a slow service, such as a database.
+//
+// At most one call for a key is under way. Requests for that key that arrive meanwhile gather, in their order, and
+// the next call takes them along. A lone caller does not wait for other callers. After a shared call, the next one
+// waits for as many callers as the last call had: at most as long as that call took, and at most 5 ms. So where
+// many callers repeat their requests, most calls are full.
 package coalesce
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -224,4 +232,38 @@ func (g *Group[K, Q, A]) most() int {
 
 func (g *Group[K, Q, A]) same(a, b *caller[Q, A]) bool {
 	return g.Same == nil || g.Same(a.requests[0], b.requests[0])
+}
+
+// call makes one call for all requests of the callers, and answers each caller.
+func (g *Group[K, Q, A]) call(key K, callers []*caller[Q, A]) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(callers[0].ctx), cmp.Or(g.Timeout, TimeoutDefault))
+	defer cancel()
+	requests := callers[0].requests
+	if len(callers) > 1 {
+		requests = make([]Q, 0, len(callers))
+		for _, c := range callers {
+			requests = append(requests, c.requests...)
+		}
+	}
+	answers, err := g.safely(ctx, key, requests)
+	if err == nil && len(answers) != len(requests) {
+		err = fmt.Errorf("coalesce: the call returned %d answers to %d requests", len(answers), len(requests))
+	}
+	for _, c := range callers {
+		r := reply[A]{err: err}
+		if n := len(c.requests); err == nil {
+			r.answers, answers = answers[:n:n], answers[n:]
+		}
+		c.reply <- r
+	}
+}
+
+// safely makes the call and returns its panic as an error.
+func (g *Group[K, Q, A]) safely(ctx context.Context, key K, requests []Q) (answers []A, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("coalesce: the call panicked: %v", value)
+		}
+	}()
+	return g.Call(ctx, key, requests)
 }

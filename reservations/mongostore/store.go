@@ -3,6 +3,7 @@ package mongostore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -74,4 +75,18 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	read, err := s.read(ctx, bucket.Name(limit, key), 0)
 	return read.Bucket, read.Clock, err
+}
+
+// EnsureIndexes creates what the collection needs: a TTL index that deletes buckets once they have been full for a
+// minute. Without it everything works and idle buckets stay. Calling it again, from any number of processes, does
+// nothing. The error matches reservations.ErrUnavailable.
+func (s *Store) EnsureIndexes(ctx context.Context) error {
+	ttl := mongo.IndexModel{
+		Keys:    bson.D{to(fieldExpires, 1)},
+		Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0),
+	}
+	if _, err := s.buckets.Indexes().CreateOne(ctx, ttl); err != nil {
+		return fmt.Errorf("%w: create the TTL index of %s: %w", reservations.ErrUnavailable, s.buckets.Name(), err)
+	}
+	return nil
 }

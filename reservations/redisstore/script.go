@@ -1,10 +1,15 @@
 package redisstore
 
 import (
+	"context"
 	"embed"
+	"errors"
+	"fmt"
+	"net"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/lua"
 )
 
@@ -49,4 +54,80 @@ type script struct{ source, hash string }
 func newScript(names ...string) script {
 	source := lua.Source(files, names...)
 	return script{source: source, hash: redis.NewScript(source).Hash()}
+}
+
+// kind says whether a script writes a bucket, so that it must not be repeated.
+type kind bool
+
+const (
+	reading kind = false
+	writing kind = true
+)
+
+// once is a command that the client does not repeat: a swap whose answer is lost may have been applied.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// run runs a script on a bucket. The error is an UnavailableError.
+func (s *Store) run(ctx context.Context, sc script, k kind, name string, args ...any) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
+	}
+	all := append([]any{3, keyBucket(name), keyQueue(name), keyEpoch}, args...)
+	answer, err := s.call(ctx, k, append([]any{"evalsha", sc.hash}, all...)...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		answer, err = s.call(ctx, k, append([]any{"eval", sc.source}, all...)...)
+	}
+	if err == nil {
+		return answer, nil
+	}
+	return nil, &bucket.UnavailableError{
+		Bucket: name, Applied: applied(k, err), BucketOnly: redis.HasErrorPrefix(err, "WRONGTYPE"), Err: explained(err),
+	}
+}
+
+// call sends one command and returns when ctx is done: the client itself may wait for as long as its read timeout.
+func (s *Store) call(ctx context.Context, k kind, args ...any) ([]any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	var sent redis.Cmder = cmd
+	if k == writing {
+		sent = once{cmd}
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.client.Process(ctx, sent) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return nil, err
+		}
+		return cmd.Slice()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// applied says what is known of a script that failed. Scripts write last, so one that Redis refused wrote nothing.
+func applied(k kind, err error) bucket.Applied {
+	var refused redis.Error
+	var dial *net.OpError
+	if k == reading || errors.As(err, &refused) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.As(err, &dial) && dial.Op == "dial" {
+		return bucket.AppliedNo
+	}
+	return bucket.AppliedMaybe
+}
+
+// explained adds what a person can do to an error of Redis.
+func explained(err error) error {
+	if redis.HasErrorPrefix(err, "OOM") {
+		return fmt.Errorf("redis is at its maxmemory, so no bucket can be written and nothing limited starts: %w", err)
+	}
+	return err
+}
+
+// ofBucket is a fault of one bucket, before anything is written.
+func ofBucket(name string, err error) error {
+	return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, BucketOnly: true, Err: err}
 }
