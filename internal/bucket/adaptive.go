@@ -1,6 +1,9 @@
 package bucket
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // RampDefault is how long the rate of an adaptive meter climbs from the lowest to the highest where no Ramp is given.
 const RampDefault = 2 * time.Minute
@@ -44,21 +47,17 @@ func (f Filling) from(was Filling) Filling {
 // capacity, and falls while it is full, where the meter has a ramp. Not during a block. What comes back until then
 // comes by the rate before.
 func (b *Bucket) adapted(s Balance, f Filling, to time.Time) Filling {
-	d := to.Sub(Later(b.At, b.Blocked))
+	from := Later(b.At, b.Blocked)
+	d := to.Sub(from)
 	if !f.Adaptive() || d <= 0 {
 		return f
 	}
-	ramp := f.Ramp
-	if ramp == 0 {
-		ramp = RampDefault
-	}
-	from := Later(b.At, b.Blocked)
 	used := min(d, s.Filling.until(from, usedBelow*s.Filling.Capacity-s.Started))
 	unused := time.Duration(0)
 	if f.Ramp > 0 {
 		unused = max(0, d-s.Filling.until(from, s.Filling.Capacity-s.Started))
 	}
-	f.Rate += (f.Most - f.Least) * (used - unused).Seconds() / ramp.Seconds()
+	f.Rate += (f.Most - f.Least) * (used - unused).Seconds() / cmp.Or(f.Ramp, RampDefault).Seconds()
 	f.Rate = min(f.Most, max(f.Least, f.Rate))
 	return f
 }

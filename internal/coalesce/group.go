@@ -152,7 +152,7 @@ func (g *Group[K, Q, A]) join(key K, c *caller[Q, A]) error {
 
 // serve makes calls for one key until no caller waits.
 func (g *Group[K, Q, A]) serve(key K, q *queue[Q, A]) {
-	g.gather(q, g.most(), g.Gather)
+	g.gather(q, cmp.Or(g.Max, MaxDefault), g.Gather)
 	for {
 		runtime.Gosched() // callers that are about to join share the next call
 		callers := g.take(key, q)
@@ -205,11 +205,12 @@ func (g *Group[K, Q, A]) take(key K, q *queue[Q, A]) []*caller[Q, A] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var together []*caller[Q, A]
-	n, requests, size := 0, 0, 0
+	n, requests, size, most := 0, 0, 0, cmp.Or(g.Max, MaxDefault)
 	for _, c := range q.callers {
 		if c.ctx.Err() == nil {
 			requests, size = requests+len(c.requests), size+c.size
-			if len(together) > 0 && (requests > g.most() || size > g.MaxSize || !g.same(together[0], c)) {
+			if len(together) > 0 && (requests > most || size > g.MaxSize ||
+				g.Same != nil && !g.Same(together[0].requests[0], c.requests[0])) {
 				break
 			}
 			together = append(together, c)
@@ -221,17 +222,6 @@ func (g *Group[K, Q, A]) take(key K, q *queue[Q, A]) []*caller[Q, A] {
 		delete(g.queues, key)
 	}
 	return together
-}
-
-func (g *Group[K, Q, A]) most() int {
-	if g.Max > 0 {
-		return g.Max
-	}
-	return MaxDefault
-}
-
-func (g *Group[K, Q, A]) same(a, b *caller[Q, A]) bool {
-	return g.Same == nil || g.Same(a.requests[0], b.requests[0])
 }
 
 // call makes one call for all requests of the callers, and answers each caller.
