@@ -233,3 +233,30 @@ func TestDoKeepsTheSlot(t *testing.T) {
 		}
 	})
 }
+
+// A Grant that did not start holds nothing: to keep it ends no context, because the slot was given back.
+func TestKeepWhatDidNotStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := virtual(t, reservations.Config{}, calls(1), per("api", 1))
+		charges := []reservations.Charge{{Limit: "fleet"}, chargeOf("api", 1)}
+		for _, starts := range []bool{true, false} {
+			g, err := l.Allow(t.Context(), charges...)
+			if err != nil || g.Started() != starts {
+				t.Fatalf("started is %v, %v; want %v", !starts, err, starts)
+			}
+			ctx, stop := g.Keep(t.Context())
+			time.Sleep(6 * time.Second)
+			if ctx.Err() != nil {
+				t.Errorf("started is %v, and the context has ended: %v", starts, context.Cause(ctx))
+			}
+			stop()
+			if err = g.Settle(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = l.Block(t.Context(), chargeOf("api", 1), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -57,7 +57,9 @@ func (l *Limiter) Wait(ctx context.Context, charges ...Charge) (*Grant, error) {
 			l.leave(ctx, place)
 			return nil, waitError(stopped, ended, err)
 		}
-		g.again()
+		for _, c := range g.claims {
+			c.Outcome = Outcome{} // its bucket is asked again
+		}
 	}
 }
 
@@ -110,22 +112,19 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 	return &Grant{limiter: l, claims: newClaims(charges), id: rand.Text()}, nil
 }
 
-// again forgets the answers of buckets, so that they are asked again.
-func (g *Grant) again() {
-	for _, c := range g.claims {
-		c.Outcome, c.Charge.Lease = Outcome{}, 0 // the lease has ended, maybe later than the next one begins
-	}
-}
-
-// giveBack cancels what has started, side by side, for at most CallTimeout. The caller keeps its reservations.
+// giveBack cancels what has started, side by side, for at most CallTimeout. The caller keeps its reservations, and no
+// lease: it has ended, or ends maybe later than the next one begins.
 func (g *Grant) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.limiter.timeout)
 	defer cancel()
-	_ = g.correct(g.claims.Started(), func(c *Claim) (Outcome, error) {
-		o, err := g.limiter.Cancel(ctx, c.Charge, c.settlementID(g.id))
+	_ = g.correct(g.claims.Started(), func(c *Claim) (o Outcome, err error) {
+		o, err = g.limiter.Cancel(ctx, c.Charge, c.settlementID(g.id))
 		c.Outcome = o
 		return o, err
 	})
+	for _, c := range g.claims {
+		c.Charge.Lease = 0
+	}
 }
 
 // leave gives up a place, for at most CallTimeout.
