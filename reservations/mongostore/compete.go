@@ -81,13 +81,8 @@ func (s *Store) leave(
 // push adds an entry to the inbox, removes answers that were read, and returns the document.
 func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	last := s.memory.Get(name)
-	if e.At = last.now(); s.now != nil {
-		e.At = s.now()
-	}
-	update := bson.D{to("$push", bson.D{to(fieldInbox, e)})}
-	if s.now == nil {
-		update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
-	}
+	e.At = s.clock(last.now())
+	update := bson.D{to("$push", bson.D{to(fieldInbox, e)}), to("$currentDate", bson.D{to(fieldClock, true)})}
 	if unset := unsetAnswers(last.discarded); len(unset) > 0 {
 		update = append(update, to("$unset", unset))
 	}

@@ -120,10 +120,16 @@ func (s *Store) state(name string, raw bson.Raw) (state, error) {
 			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: true, Err: err,
 		}
 	}
-	if s.now != nil {
-		d.Clock = s.now()
-	}
+	d.Clock = s.clock(d.Clock)
 	return state{document: d, heard: time.Now()}, nil
+}
+
+// clock is a moment of the server's clock, which tests replace.
+func (s *Store) clock(moment time.Time) time.Time {
+	if s.now != nil {
+		return s.now()
+	}
+	return moment
 }
 
 // serverClock asks for the clock alone. A $facet answers with one document also where nothing matches.

@@ -46,15 +46,12 @@ func isRefusal(err error) bool {
 
 // applied says what is known of a call that failed; sent is how often the monitor saw it leave.
 func (s *Store) applied(err error, sent int32) bucket.Applied {
-	if sent == 0 && s.monitored.Load() {
-		return bucket.AppliedNo
-	}
-	if sent == 1 && isRefusal(err) { // sent more often, an earlier one may have been taken
-		return bucket.AppliedNo
-	}
 	var unselected topology.ServerSelectionError
 	var unpooled topology.WaitQueueTimeoutError
-	if errors.As(err, &unselected) || errors.As(err, &unpooled) { // the driver returns them only where it sent nothing
+	switch {
+	case sent == 0 && s.monitored.Load(),
+		sent == 1 && isRefusal(err), // sent more often, an earlier one may have been taken
+		errors.As(err, &unselected), errors.As(err, &unpooled): // the driver returns them only where it sent nothing
 		return bucket.AppliedNo
 	}
 	return bucket.AppliedMaybe

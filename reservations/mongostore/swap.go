@@ -82,7 +82,7 @@ type change struct {
 
 // update is the change for the server.
 func (c change) update(written document) bson.D {
-	update := bson.D{to("$set", struct {
+	update := bson.D{to("$currentDate", bson.D{to(fieldClock, true)}), to("$set", struct {
 		Document document                   `bson:",inline"`
 		Answered map[string][]bucket.Answer `bson:",inline"`
 	}{written, c.answered})}
@@ -109,9 +109,6 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		filter, update := bson.D{to("_id", name), to(fieldTag, before.Tag)}, c.update(written.document)
 		if before.blind {
 			filter = append(filter, to(fieldInbox+".0", bson.D{to("$exists", false)}))
-		}
-		if s.now == nil {
-			update = append(update, to("$currentDate", bson.D{to(fieldClock, true)}))
 		}
 		after := options.FindOneAndUpdate().SetReturnDocument(options.After)
 		after.SetProjection(bson.D{to("_id", 0), to(fieldClock, 1)})
