@@ -1,7 +1,6 @@
 package reservations
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -127,9 +126,6 @@ func ValidateCharges(charges []Charge) error {
 	}
 	return nil
 }
-
-// validateNames refuses a charge that no limit can serve, whatever it takes.
-func (c Charge) validateNames() error { return errors.Join(c.validateKey(), c.validateFlow()) }
 
 func (c Charge) validateNumber(meter string, n float64) error {
 	if math.IsNaN(n) || n < 0 || n > bucket.LargestAmount {

@@ -46,9 +46,12 @@ func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
 	}
 }
 
-// validateFlow refuses a flow that NameProblem refuses, and a priority that can't be the name of one. The error matches
-// ErrInvalidCharge.
-func (c Charge) validateFlow() error {
+// validateNames refuses a charge that no limit can serve, whatever it takes: see validateKey, NameProblem for its flow,
+// and a priority that can't be the name of one. The error matches ErrInvalidCharge.
+func (c Charge) validateNames() error {
+	if err := c.validateKey(); err != nil {
+		return err
+	}
 	problem := bucket.NameProblem("flow", c.Flow, MaxFlow)
 	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
 		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)

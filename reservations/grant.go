@@ -107,9 +107,6 @@ type notCalledError struct{ error }
 
 func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled} }
 
-// errNoCall is returned before anything is taken.
-var errNoCall = errors.New("reservations: Do needs a call, and it is nil")
-
 // Do waits until all charges have started (see Wait), calls, and settles. The error is that of Wait, or that of call as
 // it is. A nil call is an error, and nothing is taken. How call ends decides what stays charged:
 //
@@ -124,7 +121,7 @@ var errNoCall = errors.New("reservations: Do needs a call, and it is nil")
 // is one, beside that of call.
 func (l *Limiter) Do(ctx context.Context, charges []Charge, call func(context.Context) (Tokens, error)) error {
 	if call == nil {
-		return errNoCall
+		return errors.New("reservations: Do needs a call, and it is nil")
 	}
 	g, err := l.Wait(ctx, charges...)
 	if err != nil {

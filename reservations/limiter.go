@@ -232,8 +232,16 @@ func (l *Limiter) askShards(ctx context.Context, c Charge, r bucket.Request) ([]
 	if err != nil {
 		return nil, err
 	}
-	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.askOne(ctx, limit.Rules(), c, r)
+	return l.askAll(ctx, limits, c, r)
+}
+
+// askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error
+// joins all.
+func (l *Limiter) askAll(ctx context.Context, limits []Limit, c Charge, r bucket.Request) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(limits))
+	return outcomes, sideBySide(len(limits), func(i int) (err error) {
+		outcomes[i], err = l.askOne(ctx, limits[i].Rules(), c, r)
+		return err
 	})
 }
 

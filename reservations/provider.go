@@ -45,10 +45,8 @@ func (l *Limiter) Sync(ctx context.Context, c Charge, seen Observation) (Outcome
 	for k := range left { // each shard has an even part
 		left[k] /= float64(len(limits))
 	}
-	outcomes, err := askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		r := bucket.Request{Op: bucket.OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up}
-		return l.askOne(ctx, limit.Rules(), c, r)
-	})
+	r := bucket.Request{Op: bucket.OpSync, Tokens: left, For: max(0, seen.Age), Up: seen.Up}
+	outcomes, err := l.askAll(ctx, limits, c, r)
 	return outcomes[0], errors.Join(faults, err)
 }
 
@@ -65,22 +63,18 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 	if err != nil || d <= 0 {
 		return nil, err
 	}
-	return askAll(ctx, limits, func(ctx context.Context, limit Limit) (Outcome, error) {
-		return l.blockOne(ctx, limit, c, d)
-	})
-}
-
-func (l *Limiter) blockOne(ctx context.Context, limit Limit, c Charge, d time.Duration) (o Outcome, err error) {
-	rules := limit.Rules()
-	end := time.Now().Add(min(d, rules.MaxBlock))
+	end := time.Now().Add(min(d, limits[0].Rules().MaxBlock))
 	patience, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	err = retry(patience, func(again bool) error {
-		if again {
-			d = time.Until(end)
-		}
-		o, err = l.askOne(ctx, rules, c, bucket.Request{Op: bucket.OpBlock, For: d})
-		return err
+	outcomes := make([]Outcome, len(limits))
+	return outcomes, sideBySide(len(limits), func(i int) error {
+		return retry(patience, func(again bool) (err error) {
+			r := bucket.Request{Op: bucket.OpBlock, For: d}
+			if again {
+				r.For = time.Until(end)
+			}
+			outcomes[i], err = l.askOne(ctx, limits[i].Rules(), c, r)
+			return err
+		})
 	})
-	return o, err
 }

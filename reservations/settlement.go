@@ -85,7 +85,6 @@ func (l *Limiter) correct(
 		}
 		if !slices.ContainsFunc(r.Tokens, func(n float64) bool { return n != 0 }) {
 			if r.ID = 0; r.Lease == 0 {
-				o = Outcome{}
 				return nil
 			}
 		}
@@ -100,13 +99,18 @@ func (l *Limiter) correct(
 
 // retry asks until the store answers, with growing pauses that end with patience.
 func retry(patience context.Context, ask func(again bool) error) error {
-	for wait := settleRetryMin; ; wait = min(2*wait, settleRetryMax) {
-		err := ask(wait > settleRetryMin)
-		if err == nil || !errors.Is(err, ErrUnavailable) || patience.Err() != nil ||
-			pause.For(patience, wait/2+rand.N(wait)) != nil { //nolint:gosec // jitter needs no secrecy
+	for n := 0; ; n++ {
+		err := ask(n > 0)
+		if err == nil || !errors.Is(err, ErrUnavailable) || patience.Err() != nil || pause.For(patience, retryIn(n)) != nil {
 			return err
 		}
 	}
+}
+
+// retryIn is how long to wait for a store that did not answer, after n other such waits.
+func retryIn(n int) time.Duration {
+	wait := min(settleRetryMin<<min(n, 6), settleRetryMax)
+	return wait/2 + rand.N(wait) //nolint:gosec // jitter needs no secrecy
 }
 
 // settlementID is what the bucket keeps of an id, zero for none.

@@ -1,7 +1,6 @@
 package reservations
 
 import (
-	"context"
 	"errors"
 	"hash/fnv"
 	"math"
@@ -114,16 +113,6 @@ func (l Limit) buckets(c Charge) []Limit {
 		all[i] = l.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
 	}
 	return all
-}
-
-// askAll asks all buckets side by side. The outcomes are in the order of limits, zero where there is none; the error
-// joins all.
-func askAll(ctx context.Context, limits []Limit, ask func(context.Context, Limit) (Outcome, error)) ([]Outcome, error) {
-	outcomes := make([]Outcome, len(limits))
-	return outcomes, sideBySide(len(limits), func(i int) (err error) {
-		outcomes[i], err = ask(ctx, limits[i])
-		return err
-	})
 }
 
 // sideBySide calls one for 0 to n-1 at the same time. The error joins all.

@@ -79,8 +79,7 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 	until := time.Now()
 	switch {
 	case cause != nil:
-		pause := settleRetryMin << min(a.refused, 6)
-		until = until.Add(min(pause, settleRetryMax)/2 + rand.N(min(pause, settleRetryMax))) //nolint:gosec // jitter
+		until = until.Add(retryIn(a.refused))
 	case stopped.Outcome.State == StateReserved:
 		until = stopped.Decided.Add(stopped.Outcome.Wait())
 	default:
@@ -89,7 +88,7 @@ func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
 		if stopped.Outcome.Bucket.InFlight() { // a call may end at any time
 			wait = min(wait, slotAgain)
 		}
-		until = stopped.Decided.Add(wait + rand.N(jitter)) //nolint:gosec // as above
+		until = stopped.Decided.Add(wait + rand.N(jitter)) //nolint:gosec // jitter needs no secrecy
 	}
 	a.refused++
 	if cause == nil {

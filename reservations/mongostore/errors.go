@@ -50,7 +50,7 @@ func (s *Store) applied(err error, sent int32) bucket.Applied {
 	var unpooled topology.WaitQueueTimeoutError
 	switch {
 	case sent == 0 && s.monitored.Load(),
-		sent == 1 && isRefusal(err), // sent more often, an earlier one may have been taken
+		sent == 1 && isRefusal(err),                            // sent more often, an earlier one may have been taken
 		errors.As(err, &unselected), errors.As(err, &unpooled): // the driver returns them only where it sent nothing
 		return bucket.AppliedNo
 	}

@@ -38,7 +38,9 @@ func momentsAsNumbers() *bson.Registry {
 		}
 		var ns int64
 		err := numbers.DecodeValue(c, r, reflect.ValueOf(&ns).Elem())
-		moment.Set(reflect.ValueOf(momentOf(ns)))
+		if moment.SetZero(); ns != 0 {
+			moment.Set(reflect.ValueOf(time.Unix(0, ns).UTC()))
+		}
 		return err
 	}
 	r.RegisterTypeEncoder(reflect.TypeFor[time.Time](), bson.ValueEncoderFunc(encode))
@@ -136,12 +138,4 @@ func nanoseconds(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
-}
-
-// momentOf is the inverse of nanoseconds.
-func momentOf(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
 }
