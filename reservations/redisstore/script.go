@@ -70,22 +70,32 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// run runs a script on a bucket. The error is an UnavailableError.
-func (s *Store) run(ctx context.Context, sc script, k kind, name string, args ...any) ([]any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
+// run runs a script on a bucket. It returns the state that the script returned, and the place of the call in the queue:
+// written where the bucket was written. The error is an UnavailableError.
+func (s *Store) run(
+	ctx context.Context, sc script, k kind, name string, args ...any,
+) (seen state, place int64, err error) {
+	if err = ctx.Err(); err != nil {
+		return state{}, 0, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 	}
 	all := append([]any{3, keyBucket(name), keyQueue(name), keyEpoch}, args...)
 	answer, err := s.call(ctx, k, append([]any{"evalsha", sc.hash}, all...)...)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		answer, err = s.call(ctx, k, append([]any{"eval", sc.source}, all...)...)
 	}
-	if err == nil {
-		return answer, nil
+	switch {
+	case err != nil:
+		return state{}, 0, &bucket.UnavailableError{
+			Bucket: name, Applied: applied(k, err), BucketOnly: redis.HasErrorPrefix(err, "WRONGTYPE"), Err: explained(err),
+		}
+	case k == writing && len(answer) == 0:
+		return state{}, written, nil
+	case len(answer) != 2:
+		return state{}, 0, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
 	}
-	return nil, &bucket.UnavailableError{
-		Bucket: name, Applied: applied(k, err), BucketOnly: redis.HasErrorPrefix(err, "WRONGTYPE"), Err: explained(err),
-	}
+	place, _ = answer[1].(int64)
+	seen, err = s.parse(name, answer[0])
+	return seen, place, err
 }
 
 // call sends one command and returns when ctx is done: the client itself may wait for as long as its read timeout.

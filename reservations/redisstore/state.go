@@ -27,37 +27,33 @@ type state struct {
 	clock  time.Time
 }
 
+// written is the place that a swap returns which wrote the bucket.
+const written = -1
+
 // load reads a bucket.
 func (s *Store) load(ctx context.Context, name string) (state, error) {
-	answer, err := s.run(ctx, loadScript, reading, name)
-	if err != nil {
-		return state{}, err
-	}
-	seen, _, err := s.answered(name, answer)
+	seen, _, err := s.run(ctx, loadScript, reading, name)
 	return seen, err
 }
 
-// swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. Then the answer
-// is empty; else it is for wait.
+// swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. Otherwise it
+// returns the bucket, and the place of the call in the queue.
 func (s *Store) swap(
 	ctx context.Context, name, call string, seen state, limit bucket.Limit, after bucket.Bucket,
-) (answer []any, err error) {
+) (state, int64, error) {
 	missing := bucket.Bucket{Since: moment(seen.epoch)}
 	_, o := bucket.Step(missing, limit, seen.clock, bucket.Request{Op: bucket.OpRefresh})
-	full := after.KeepUntil()
-	if m := o.Bucket.KeepUntil(); m.After(full) { // without the bucket, less is there
-		full = m
-	}
-	keep := full.Sub(seen.clock) + keepFull
-	return s.write(ctx, writing, name, seen, call+string(stored.Encode(after)), keep)
+	full := bucket.Later(after.KeepUntil(), o.Bucket.KeepUntil()) // without the bucket, less is there
+	return s.write(ctx, writing, name, seen, call+string(stored.Encode(after)), full.Sub(seen.clock)+keepFull)
 }
 
-// wait waits until the call is the first of the queue of the bucket. Answer is that of swapScript.
-func (s *Store) wait(ctx context.Context, name, call string, answer []any, giveUp time.Time) (state, error) {
+// wait waits at a place in the queue of the bucket until the call is the first.
+func (s *Store) wait(
+	ctx context.Context, name, call string, seen state, place int64, giveUp time.Time,
+) (state, error) {
 	for time.Now().Before(giveUp) {
-		seen, place, err := s.answered(name, answer)
-		if err != nil || place == 0 {
-			return seen, err
+		if place == 0 {
+			return seen, nil
 		}
 		next, err := s.call(ctx, reading, "blpop", keyState(call), queueKept.Seconds())
 		switch {
@@ -66,7 +62,7 @@ func (s *Store) wait(ctx context.Context, name, call string, answer []any, giveU
 		case err != nil && !errors.Is(err, redis.Nil):
 			return state{}, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 		}
-		if answer, err = s.write(ctx, reading, name, state{header: noHeader}, call, 0); err != nil {
+		if seen, place, err = s.write(ctx, reading, name, state{header: noHeader}, call, 0); err != nil {
 			return state{}, err
 		}
 	}
@@ -77,19 +73,9 @@ func (s *Store) wait(ctx context.Context, name, call string, answer []any, giveU
 // write runs swapScript.
 func (s *Store) write(
 	ctx context.Context, k kind, name string, seen state, value string, keep time.Duration,
-) ([]any, error) {
+) (state, int64, error) {
 	return s.run(ctx, swapScript, k, name,
 		seen.header, seen.epoch, value, max(1, keep.Milliseconds()), queueKept.Milliseconds(), root)
-}
-
-// answered reads what a script returned: a state, and the place of the call in the queue.
-func (s *Store) answered(name string, answer []any) (seen state, place int64, err error) {
-	if len(answer) != 2 {
-		return state{}, 0, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
-	}
-	place, _ = answer[1].(int64)
-	seen, err = s.parse(name, answer[0])
-	return seen, place, err
 }
 
 // parse reads a state. The error is one of the bucket.

@@ -71,14 +71,14 @@ func (s *Store) Apply(
 			}
 			after.Version++ // a swap lets the next call of the queue go on
 		}
-		answer, err := s.swap(ctx, name, call, seen, limit, after)
+		next, place, err := s.swap(ctx, name, call, seen, limit, after)
 		if err != nil {
 			return nil, err
 		}
-		if len(answer) == 0 {
+		if place == written {
 			return outcomes, nil
 		}
-		if seen, err = s.wait(ctx, name, call, answer, giveUp); err != nil {
+		if seen, err = s.wait(ctx, name, call, next, place, giveUp); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Store) Apply(
 // Reset implements reservations.Store. The bucket is full also where Redis has forgotten buckets a moment ago.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	name := bucket.Name(limit, key)
-	_, err := s.write(ctx, writing, name, state{header: anyHeader}, newCall(), keepReset)
+	_, _, err := s.write(ctx, writing, name, state{header: anyHeader}, newCall(), keepReset)
 	return err
 }
 
@@ -103,7 +103,7 @@ var ErrEvicts = errors.New("redisstore: redis may evict buckets")
 
 // check asks the server whether it can keep buckets.
 func (s *Store) check(ctx context.Context) error {
-	if _, err := s.run(ctx, loadScript, reading, ""); err != nil {
+	if _, err := s.load(ctx, ""); err != nil {
 		return fmt.Errorf("ask redis whether it can keep buckets "+
 			"(it needs EVAL, EVALSHA, GET, SET, TIME and INFO on %s*): %w", root, err)
 	}
