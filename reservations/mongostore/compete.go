@@ -34,48 +34,45 @@ var errAnswerLost = errors.New("the answer is gone: the bucket was reset, or thi
 // leave puts the requests into the inbox, and competes until they are answered.
 func (s *Store) leave(
 	ctx context.Context, name string, limit bucket.Limit, requests []bucket.Request,
-) ([]bucket.Answer, error) {
+) (answers []bucket.Answer, err error) {
 	mine := entry{ID: newTag(), Limit: fingerprint(limit), Requests: requests}
 	seen, err := s.push(ctx, name, mine)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, reservations.ErrContended) { // else the entry was withdrawn
+			s.memory.Delete(name)
+			err = maybeApplied(err)
+		}
+	}()
 	began, gone := time.Now(), false
 	for wait := pauseMin; ; wait = min(2*wait, pauseMost) {
-		if answers := seen.Answers[key(mine.ID)]; len(answers) == len(requests) {
+		if answers = seen.Answers[key(mine.ID)]; len(answers) == len(requests) {
 			s.memory.saw(name, seen, key(mine.ID))
 			return answers, nil
 		}
 		if gone || !slices.ContainsFunc(seen.Inbox, func(e entry) bool { return e.ID == mine.ID }) {
-			err = &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
-			break
+			return nil, &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: errAnswerLost}
 		}
 		c := seen.fold(limit, seen.Clock, nil)
-		outcomes := c.answered[answerTo(mine.ID)]
+		answers = c.answered[answerTo(mine.ID)]
 		delete(c.answered, answerTo(mine.ID)) // needs no answer
-		if err = s.swap(ctx, name, seen, c); err == nil {
-			return outcomes, nil
-		}
-		if !errors.Is(err, errLost) {
-			break
+		if err = s.swap(ctx, name, seen, c); !errors.Is(err, errLost) {
+			return answers, err
 		}
 		if time.Since(began) > s.patience {
-			if err = s.withdraw(ctx, name, mine.ID); errors.Is(err, reservations.ErrContended) {
+			if err = s.withdraw(ctx, name, mine.ID); !errors.Is(err, errLost) {
 				return nil, err
 			}
-			if gone = errors.Is(err, errLost); !gone { // else the answer is there
-				break
-			}
+			gone = true // it was answered
 		} else if err = pause.For(ctx, rand.N(wait)); err != nil { //nolint:gosec // jitter needs no secrecy
-			err = &bucket.UnavailableError{Bucket: name, Err: err}
-			break
+			return nil, &bucket.UnavailableError{Bucket: name, Err: err}
 		}
 		if seen, err = s.read(ctx, name, mine.ID); err != nil {
-			break
+			return nil, err
 		}
 	}
-	s.memory.Delete(name)
-	return nil, maybeApplied(err)
 }
 
 // push adds an entry to the inbox, removes answers that were read, and returns the document.
