@@ -89,14 +89,11 @@ func (s *Store) push(ctx context.Context, name string, e entry) (state, error) {
 	}
 	after := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(returned(1, e.ID))
 	var raw bson.Raw
-	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+	err := s.send(ctx, name, func(ctx context.Context) (err error) {
 		raw, err = s.buckets.FindOneAndUpdate(ctx, filter, stored.Encode(update), after).Raw()
 		return err
 	})
 	if errors.Is(err, errLost) {
-		if sent > 1 { // the driver repeated the push, and the first one may have arrived
-			return state{}, &bucket.UnavailableError{Bucket: name, BucketOnly: true, Err: err}
-		}
 		return state{}, errNotLeft
 	}
 	var seen state
@@ -123,7 +120,7 @@ func maybeApplied(err error) error {
 // withdraw takes an entry back and returns why its process gave up. The error matches errLost where the entry was
 // answered.
 func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
-	_, err := s.send(ctx, name, func(ctx context.Context) error {
+	err := s.send(ctx, name, func(ctx context.Context) error {
 		return s.buckets.FindOneAndUpdate(ctx, bson.D{to("_id", name), to(fieldInbox+".i", id)}, pull([]int64{id})).Err()
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ func returned(clock any, id int64) bson.D {
 func (s *Store) read(ctx context.Context, name string, id int64) (state, error) {
 	var raw bson.Raw
 	var clock time.Time
-	_, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+	err := s.send(ctx, name, func(ctx context.Context) (err error) {
 		fields := options.FindOne().SetProjection(returned("$$NOW", id))
 		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, fields).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {

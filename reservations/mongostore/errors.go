@@ -81,11 +81,10 @@ var errLost = errors.New("another process was faster")
 // answersWithin is how recently a server that is not away has answered, when a call times out.
 const answersWithin = time.Second
 
-// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError. It
-// returns how often the driver sent a command.
-func (s *Store) send(ctx context.Context, name string, call func(context.Context) error) (int32, error) {
+// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError.
+func (s *Store) send(ctx context.Context, name string, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
-		return 0, &bucket.UnavailableError{
+		return &bucket.UnavailableError{
 			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: s.isSlowAlone(err), Err: err,
 		}
 	}
@@ -95,15 +94,19 @@ func (s *Store) send(ctx context.Context, name string, call func(context.Context
 	if sent > 0 {
 		s.monitored.Store(true)
 	}
+	lost := errors.Is(err, mongo.ErrNoDocuments) || mongoerr.Conflict(err)
+	if err == nil || lost {
+		s.answered.Store(time.Now().UnixNano())
+	}
 	switch {
 	case err == nil:
-		s.answered.Store(time.Now().UnixNano())
-		return sent, nil
-	case errors.Is(err, mongo.ErrNoDocuments) || mongoerr.Conflict(err):
-		s.answered.Store(time.Now().UnixNano())
-		return sent, fmt.Errorf("%w: %w", errLost, err)
+		return nil
+	case lost && sent > 1: // the driver repeated the write, and the first one may have been the faster
+		return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedMaybe, BucketOnly: true, Err: err}
+	case lost:
+		return fmt.Errorf("%w: %w", errLost, err)
 	}
-	return sent, &bucket.UnavailableError{
+	return &bucket.UnavailableError{
 		Bucket: name, Applied: s.applied(err, sent), BucketOnly: isOfOneDocument(err) || s.isSlowAlone(err), Err: err,
 	}
 }

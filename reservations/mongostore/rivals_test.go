@@ -27,10 +27,12 @@ func daily(capacity float64) reservations.Limit {
 	}}
 }
 
-// sent counts the commands of a client. Before, where it is set, is called before each command leaves.
+// sent counts the commands of a client. Before, where it is set, is called before each command leaves. Repeats has each
+// update count as one that the driver repeated.
 type sent struct {
 	reads, writes atomic.Int64
 	before        func(*event.CommandStartedEvent)
+	repeats       bool
 }
 
 func (c *sent) all() int64 { return c.reads.Load() + c.writes.Load() }
@@ -45,6 +47,9 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 	ours := settings.Monitor
 	started := func(ctx context.Context, e *event.CommandStartedEvent) {
 		ours.Started(ctx, e)
+		if c.repeats && e.CommandName == "findAndModify" {
+			ours.Started(ctx, e)
+		}
 		switch e.CommandName {
 		case "find", "aggregate":
 			c.reads.Add(1)
@@ -200,6 +205,29 @@ func TestContended(t *testing.T) {
 	}
 	c.before = nil
 	if o := apply(t, store, daily(5), request(4)...); !o.Started() || o.Bucket.Version != 2 {
+		t.Errorf("after that: %+v", o)
+	}
+}
+
+// A swap that lost and was repeated by the driver may have been the faster one itself: it is not applied again.
+func TestRepeatedSwap(t *testing.T) {
+	t.Parallel()
+	uri, name := testenv.Mongo(t)
+	other := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	apply(t, other, daily(5), request(1)...)
+	c := sent{repeats: true}
+	c.before = func(e *event.CommandStartedEvent) {
+		if e.CommandName == "findAndModify" {
+			c.before = nil
+			apply(t, other, daily(5), request(1)...)
+		}
+	}
+	_, err := c.open(t, uri, name).Apply(t.Context(), daily(5).Rules(), "", request(1))
+	wantUnavailable(t, err, bucket.AppliedMaybe)
+	if !errors.Is(err, reservations.ErrBucket) {
+		t.Errorf("got %v", err)
+	}
+	if o := apply(t, other, daily(5), request(3)...); !o.Started() || o.Bucket.Version != 3 {
 		t.Errorf("after that: %+v", o)
 	}
 }

@@ -64,11 +64,10 @@ func New(db *mongo.Database, o Options) *Store {
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	name := bucket.Name(limit, key)
 	defer s.memory.Delete(name)
-	_, err := s.send(ctx, name, func(ctx context.Context) error {
+	return s.send(ctx, name, func(ctx context.Context) error {
 		_, err := s.buckets.DeleteOne(ctx, bson.D{to("_id", name)})
 		return err
 	})
-	return err
 }
 
 // Load implements reservations.Store: it reads the document and the server's clock.

@@ -99,7 +99,7 @@ func (c change) update(written document) bson.D {
 func (s *Store) swap(ctx context.Context, name string, before state, c change) error {
 	written := state{document: newDocument(c.after), heard: before.heard}
 	var raw bson.Raw
-	sent, err := s.send(ctx, name, func(ctx context.Context) (err error) {
+	err := s.send(ctx, name, func(ctx context.Context) (err error) {
 		if before.Tag == 0 {
 			first := written.document
 			first.ID = name
@@ -124,9 +124,6 @@ func (s *Store) swap(ctx context.Context, name string, before state, c change) e
 		s.memory.wrote(name, before, written)
 	case !errors.Is(err, errLost):
 		s.memory.Delete(name)
-	case sent > 1: // the driver repeated the write, and the first one may have been the faster
-		s.memory.Delete(name)
-		return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedMaybe, BucketOnly: true, Err: err}
 	}
 	return err
 }
