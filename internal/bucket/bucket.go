@@ -114,15 +114,11 @@ func (b Bucket) Accrue(l Limit, now time.Time) Bucket {
 	was := b
 	b.At = Later(b.At, now)
 	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
-	for k, m := range l.Meters {
-		i := k
-		if k >= len(was.Meters) || was.Meters[k].Name != m.Name {
-			i = slices.IndexFunc(was.Meters, func(s Balance) bool { return s.Name == m.Name })
-		}
-		if i < 0 {
-			b.Meters = append(b.Meters, m.newBalance(b.At))
-		} else {
+	for _, m := range l.Meters {
+		if i := slices.IndexFunc(was.Meters, func(s Balance) bool { return s.Name == m.Name }); i >= 0 {
 			b.Meters = append(b.Meters, was.filled(was.Meters[i], m.Filling, b.At))
+		} else {
+			b.Meters = append(b.Meters, m.newBalance(b.At))
 		}
 	}
 	for _, s := range was.Meters {
@@ -217,13 +213,6 @@ func (b *Bucket) wait(balance func(Balance) float64, n []float64, urgent bool) t
 	return w
 }
 
-// afterStart is the balance x of meter k after a start of n in w: what comes back until then above the capacity is
-// lost.
-func (b *Bucket) afterStart(k int, x, n float64, w time.Duration) float64 {
-	f := b.Meters[k].Filling
-	return min(x, f.Capacity-b.comes(f, b.At.Add(w))) - n
-}
-
 // Later is the later of two moments.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
@@ -243,7 +232,7 @@ func (b Bucket) lost() Bucket {
 		return b
 	}
 	held := b.Since.Add(Hold)
-	ended := b.Since.Add(LeaseKept + leaseStep - 1).Truncate(leaseStep)
+	ended := roundUp(b.Since.Add(LeaseKept), leaseStep)
 	for k, s := range b.Meters {
 		switch {
 		case s.Filling.InFlight && ended.After(b.At):

@@ -92,7 +92,7 @@ func (s Balance) unlease(id int64) (Balance, Taken, bool) {
 
 // leaseEnd is the end of a lease that is taken or renewed now for d.
 func (b *Bucket) leaseEnd(d time.Duration) time.Time {
-	return b.At.Add(max(0, d) + leaseStep - 1).Truncate(leaseStep)
+	return roundUp(b.At.Add(max(0, d)), leaseStep)
 }
 
 // endLease ends the lease of an ID, also in meters that the limit lacks. It does nothing where there is none.

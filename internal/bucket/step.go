@@ -203,10 +203,11 @@ func (b *Bucket) take(r Request, w time.Duration) {
 		if !r.Reserved {
 			s.Reserved -= n
 		}
-		s.Started = b.afterStart(k, s.Started, n, w)
+		begins := b.At.Add(w) // what comes back until then above the capacity is lost
+		s.Started = min(s.Started, s.Filling.Capacity-b.comes(s.Filling, begins)) - n
 		s.Reserved = min(s.Reserved, s.Started)
 		if w > atOnce {
-			*s = s.hold(n, holdEnd(b.At.Add(w)))
+			*s = s.hold(n, roundUp(begins, holdStep))
 		}
 	}
 }

@@ -36,15 +36,15 @@ func moved(all []Taken, d time.Duration) []Taken {
 // holdStep is how exactly a bucket remembers when holds end: a hold counts until the next multiple.
 const holdStep = 50 * time.Millisecond
 
-// holdEnd is when a hold that ends at a moment counts no more.
-func holdEnd(at time.Time) time.Time { return at.Add(holdStep - 1).Truncate(holdStep) }
+// roundUp is the next multiple of a step.
+func roundUp(at time.Time, step time.Duration) time.Time { return at.Add(step - 1).Truncate(step) }
 
 // HoldEnd is when the hold of a start ends, for its settlement: see Request.HoldEnd. Zero for a start without a hold.
 func (a Answer) HoldEnd() time.Time {
 	if a.Hold <= atOnce {
 		return time.Time{}
 	}
-	return holdEnd(a.At.Add(a.Hold))
+	return roundUp(a.At.Add(a.Hold), holdStep)
 }
 
 // hold returns s with n more tokens that hold until an end; a negative n holds no more.
