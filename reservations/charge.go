@@ -107,6 +107,23 @@ func (c Charge) validateKey() error {
 	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
 }
 
+// validateNames refuses a charge that no limit can serve, whatever it takes: see validateKey, NameProblem for its flow,
+// and a priority that can't be the name of one. The error matches ErrInvalidCharge.
+func (c Charge) validateNames() error {
+	if err := c.validateKey(); err != nil {
+		return err
+	}
+	problem := bucket.NameProblem("flow", c.Flow, MaxFlow)
+	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
+		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)
+	}
+	if problem == "" {
+		return nil
+	}
+	c.Flow, c.Priority = "", ""
+	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
+}
+
 // ValidateCharges refuses charges that can't start together, whatever their limits are. ErrInvalidCharge: the name of a
 // limit, a key, a flow or a priority is none, or an amount is no number from 0 to 1e15. ErrDuplicateCharge: two charges
 // are for the same limit and key. Limiter.Validate asks whether a limit can serve its charge.

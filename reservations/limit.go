@@ -4,10 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+)
+
+const (
+	// MaxFlow bounds the name of a flow, in bytes.
+	MaxFlow = 128
+	// MinWeight is the smallest weight of a flow and of a priority.
+	MinWeight = 0.001
+	// MaxWeight is the largest weight of a flow and of a priority.
+	MaxWeight = 1000
+	// MaxPriorities bounds the priorities of one limit.
+	MaxPriorities = 16
 )
 
 const (
@@ -100,6 +113,32 @@ func (l Limit) Validate() error {
 		return nil
 	}
 	return &limitError{limit: l.Name, err: errors.Join(faults...)}
+}
+
+// validateFlows finds faults of weights and priorities.
+func (l Limit) validateFlows(fault func(field, format string, args ...any)) {
+	weight := func(field string, w float64) {
+		if !(w >= MinWeight && w <= MaxWeight) {
+			fault(field, "weight %v must be from %v to %v", w, MinWeight, MaxWeight)
+		}
+	}
+	for _, flow := range slices.Sorted(maps.Keys(l.Weights)) {
+		if problem := bucket.NameProblem("flow", flow, MaxFlow); problem != "" || flow == "" {
+			fault("weights", "%s", cmp.Or(problem, "a flow must have a name"))
+			continue
+		}
+		weight("weights."+flow, l.Weights[flow])
+	}
+	if n := len(l.Priorities); n > MaxPriorities {
+		fault("priorities", "%d priorities must be at most %d", n, MaxPriorities)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Priorities)) {
+		if !nameShape.MatchString(name) {
+			fault("priorities", "name %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", name)
+			continue
+		}
+		weight("priorities."+name, l.Priorities[name])
+	}
 }
 
 // Rules is the limit as a bucket has it, for Headway's own packages.

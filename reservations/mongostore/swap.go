@@ -17,8 +17,14 @@ import (
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
-// lossesMost is how often a call loses before it leaves its requests in the inbox.
-const lossesMost = 2
+const (
+	// patience is how long a call competes before it gives up.
+	patience  = 3 * time.Second
+	pauseMin  = time.Millisecond
+	pauseMost = 20 * time.Millisecond
+	// lossesMost is how often a call loses before it leaves its requests in the inbox.
+	lossesMost = 2
+)
 
 // Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other
 // process wrote meanwhile: two round trips, and one for a process that wrote last.
