@@ -61,45 +61,51 @@ func (l *Limiter) limits(ctx context.Context, c Charge) (*LimitSet, error) {
 	return sets[0], nil
 }
 
-// limitOf is the charge's limit with overrides.
+// limitOf is the charge's limit with overrides. The error matches ErrInvalidCharge where the limit lacks its shard.
 func (l *Limiter) limitOf(ctx context.Context, c Charge) (Limit, error) {
 	set, err := l.limits(ctx, c)
 	if err != nil {
 		return Limit{}, err
 	}
-	return set.For(c.Limit, c.Key)
+	limit, err := set.For(c.Limit, c.Key)
+	if n := limit.shards(); err == nil && c.Shard != 0 && (n == 1 || c.Shard < 0 || c.Shard > n) {
+		return Limit{}, c.shardFault(n)
+	}
+	return limit, err
 }
 
-// buckets are the limits of all buckets of the charge, as the store has to see them: see Limit.buckets.
-func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
-	limit, err := l.limitOf(ctx, c)
-	if err == nil && c.Shard != 0 {
-		_, err = limit.bucket(c)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return limit.buckets(c), nil
-}
-
-// bucket is the limit of the charge's bucket, as the store has to see it.
-func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
-	limit, err := l.limitOf(ctx, c)
-	if err != nil {
-		return Limit{}, err
-	}
-	return limit.bucket(c)
+// shardFault says that a limit of n shards lacks the charge's.
+func (c Charge) shardFault(n int) error {
+	return c.fault(ErrInvalidCharge, "", "shard %d of limit %q, which has %d; settle Outcome.Charge", c.Shard, c.Limit, n)
 }
 
 // LimitFor is the limit of the charge with overrides: a configured one, one given by the caller, or one of
 // Config.Resolve. It is as the charge's bucket has it: with the part of the shard that the charge names, and with the
 // start of its windows. Errors: ErrUnknownLimit, ErrInvalidCharge, and ErrUnavailable where Resolve fails.
 func (l *Limiter) LimitFor(ctx context.Context, c Charge) (Limit, error) {
-	if c.Shard != 0 {
-		return l.bucket(ctx, c)
-	}
 	limit, err := l.limitOf(ctx, c)
-	return limit.forKey(c.Key), err
+	if err != nil {
+		return Limit{}, err
+	}
+	return limit.forKey(c.Key).shard(c.Shard), nil
+}
+
+// bucket is LimitFor of a charge that names its shard, where the limit has Shards.
+func (l *Limiter) bucket(ctx context.Context, c Charge) (Limit, error) {
+	limit, err := l.LimitFor(ctx, c)
+	if n := limit.shards(); n > 1 {
+		return Limit{}, c.shardFault(n)
+	}
+	return limit, err
+}
+
+// buckets are the limits of all buckets of the charge, as the store has to see them: see Limit.buckets.
+func (l *Limiter) buckets(ctx context.Context, c Charge) ([]Limit, error) {
+	limit, err := l.limitOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return limit.buckets(c), nil
 }
 
 // resolved are the limits of Config.Resolve: each answer counts for ResolvedFor, and concurrent callers share a call.

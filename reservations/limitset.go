@@ -68,16 +68,6 @@ func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
 	return limit, nil
 }
 
-// bucket is the limit as the bucket that the charge names has it, with its shard's part. The error matches
-// ErrInvalidCharge where the limit has Shards and the charge names none of them.
-func (l Limit) bucket(c Charge) (Limit, error) {
-	if n := l.shards(); c.Shard < 0 || c.Shard > n || (n == 1) != (c.Shard == 0) {
-		return Limit{}, c.fault(ErrInvalidCharge, "",
-			"shard %d of limit %q, which has %d; settle Outcome.Charge", c.Shard, c.Limit, n)
-	}
-	return l.forKey(c.Key).shard(c.Shard), nil
-}
-
 // serving is the limit of a charge, for its key. The error says why the charge can never be served. Overrides do not
 // count for that: what the limit serves as it is configured, it serves with any of them.
 func (s *LimitSet) serving(c Charge) (Limit, error) {
