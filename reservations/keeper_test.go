@@ -246,7 +246,7 @@ func TestKeepWhatDidNotStart(t *testing.T) {
 				t.Fatalf("started is %v, %v; want %v", !starts, err, starts)
 			}
 			ctx, stop := g.Keep(t.Context())
-			time.Sleep(6 * time.Second)
+			<-time.After(6 * time.Second) // a renewal later
 			if ctx.Err() != nil {
 				t.Errorf("started is %v, and the context has ended: %v", starts, context.Cause(ctx))
 			}

@@ -71,7 +71,7 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 		last[Override{Limit: o.Limit, Key: o.Key, Meter: o.Meter}] = o
 	}
 	next.known = slices.SortedFunc(maps.Values(last), compareOverrides)
-	for _, o := range next.known { // those of a whole limit come before those of its keys
+	for _, o := range next.known { // an override of a whole limit comes before the overrides of its keys
 		limit, _ := next.For(o.Limit, o.Key) // checked above
 		next.inForce[bucket.Name(o.Limit, o.Key)] = limit.overridden(s.configured[o.Limit], o)
 	}

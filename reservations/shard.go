@@ -178,8 +178,7 @@ func (s *shardAnswers) until(shard bucketKey, now time.Time) time.Time {
 	return bucket.Later(s.taken.Get(shard), now)
 }
 
-// note remembers an answer of a shard: how long a new task waits there. The requests sent since the one that is answered
-// are forgotten, because the order of their answers is not known.
+// note remembers an answer of a shard: how long a new task waits there. It stands for the requests sent meanwhile, too.
 func (s *shardAnswers) note(shard bucketKey, wait time.Duration) {
 	s.taken.Change(shard, func(until *time.Time) { *until = time.Now().Add(wait) })
 }

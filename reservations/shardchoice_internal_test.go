@@ -31,7 +31,7 @@ func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	shard := s.pick("hot", "", 2, time.Hour)
 	s.pick("hot", "", 2, time.Minute) // the other one
 	s.note(of(shard), 0)
-	if got := s.until(of(shard), time.Now()).Sub(time.Now()); got > 0 {
+	if got := time.Until(s.until(of(shard), time.Now())); got > 0 {
 		t.Errorf("waits %v after an error", got)
 	}
 	s.note(of(3-shard), 10*time.Minute)
