@@ -1,3 +1,9 @@
+// Package storetest is the conformance suite that every [reservations.Store] has to pass.
+//
+// [Run] needs a store whose clock the test sets; among its cases is a model check, which compares random sequences of
+// requests with [bucket.Step]. [Replay] compares a store with recordings of another rate limiter. [RunLive] runs
+// what needs the store's own clock. Each case asks for an instance of its own, so instances must not share buckets.
+// What a store does when its database goes away is for its own tests.
 package storetest
 
 import (
