@@ -80,37 +80,29 @@ func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 // process has and the fleet does not. Where the limit has Shards, the View is the sum of them, with each in Shards:
 // amounts are added, and of times the longest counts. Errors as for Start.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
-	known, err := l.LimitFor(ctx, Charge{Limit: limit, Key: key})
+	c := Charge{Limit: limit, Key: key}
+	whole, err := l.LimitFor(ctx, c)
 	if err != nil {
 		return View{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	if known.Shards <= 1 {
-		return l.look(ctx, known, key)
-	}
 	sum := View{Limit: limit, Key: key}
-	for i := 1; i <= known.Shards; i++ {
-		shard, err := l.look(ctx, known.shard(i), key)
+	for _, known := range whole.buckets(c) {
+		b, now, err := l.store.Load(ctx, known.Name, key)
 		if err != nil {
 			return View{}, err
 		}
-		shard.Limit, shard.Shard = limit, i
-		sum = sum.with(shard)
+		one := view(b, known, key, now)
+		if one.Limit, one.Shard = splitShard(known.Name); one.Shard == 0 {
+			return one, nil
+		}
+		sum = sum.with(one)
 	}
 	for k := range sum.Meters {
-		sum.Meters[k].Meter = known.Meters[k]
+		sum.Meters[k].Meter = whole.Meters[k]
 	}
 	return sum, nil
-}
-
-// look views one bucket.
-func (l *Limiter) look(ctx context.Context, limit Limit, key string) (View, error) {
-	b, now, err := l.store.Load(ctx, limit.Name, key)
-	if err != nil {
-		return View{}, err
-	}
-	return view(b, limit, key, now), nil
 }
 
 // with adds one more shard.

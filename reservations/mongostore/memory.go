@@ -55,10 +55,7 @@ func (s state) now() time.Time {
 }
 
 // busy says whether several processes compete for the bucket.
-func (m *memory) busy(name string) bool {
-	r := m.Get(name)
-	return !r.busy.IsZero() && time.Since(r.busy) < busyFor
-}
+func (m *memory) busy(name string) bool { return time.Since(m.Get(name).busy) < busyFor }
 
 // pushed remembers what a push returned, which removed the first discarded answers.
 func (m *memory) pushed(name string, seen state, removed int) {
