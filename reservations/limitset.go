@@ -42,31 +42,32 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 func (s *LimitSet) Names() []string { return slices.Sorted(maps.Keys(s.configured)) }
 
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
-func (s *LimitSet) Configured(name string) (Limit, error) { return s.find(s.configured, name) }
-
-// For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
-// before what is configured, meter by meter. The empty key has no overrides of its own. The error matches
-// ErrUnknownLimit.
-func (s *LimitSet) For(name, key string) (Limit, error) {
-	if len(s.inForce) > len(s.configured) {
-		if limit, ok := s.inForce[bucket.Name(name, key)]; ok {
-			return limit, nil
-		}
-	}
-	return s.find(s.inForce, name)
-}
-
-// Overrides are the overrides in force, sorted by limit, key and meter.
-func (s *LimitSet) Overrides() []Override { return slices.Clone(s.known) }
-
-func (s *LimitSet) find(limits map[string]Limit, name string) (Limit, error) {
-	limit, ok := limits[name]
+func (s *LimitSet) Configured(name string) (Limit, error) {
+	limit, ok := s.configured[name]
 	if !ok {
 		c := Charge{Limit: name}
 		return Limit{}, c.fault(ErrUnknownLimit, "", "%q is not configured; %s", name, nearest.There(name, s.Names()))
 	}
 	return limit, nil
 }
+
+// For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
+// before what is configured, meter by meter. The empty key has no overrides of its own. The error matches
+// ErrUnknownLimit.
+func (s *LimitSet) For(name, key string) (Limit, error) {
+	if _, err := s.Configured(name); err != nil { // the name of a bucket is none
+		return Limit{}, err
+	}
+	if len(s.inForce) > len(s.configured) {
+		if limit, ok := s.inForce[bucket.Name(name, key)]; ok {
+			return limit, nil
+		}
+	}
+	return s.inForce[name], nil
+}
+
+// Overrides are the overrides in force, sorted by limit, key and meter.
+func (s *LimitSet) Overrides() []Override { return slices.Clone(s.known) }
 
 // serving is the limit of a charge, for its key. The error says why the charge can never be served. Overrides do not
 // count for that: what the limit serves as it is configured, it serves with any of them.

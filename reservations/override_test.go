@@ -64,6 +64,9 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 			t.Errorf("%s of %q: %v, want %v", c.meter, c.key, got, c.want)
 		}
 	}
+	if _, err := l.Limits().For("openai:acme", ""); !errors.Is(err, reservations.ErrUnknownLimit) {
+		t.Errorf("the name of a bucket is that of a limit: %v", err)
+	}
 	if n := len(l.Limits().Overrides()); n != 4 {
 		t.Errorf("%d overrides in force", n)
 	}
