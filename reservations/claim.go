@@ -88,6 +88,7 @@ func (l *Limiter) Begin(
 		}
 		return nil
 	}
+	var before []Claim // the starts that came too late
 	for asked := 1; ; asked++ {
 		stopped, err = admit(claims, func(c *Claim) error {
 			if ended := hold(); ended != nil {
@@ -96,10 +97,17 @@ func (l *Limiter) Begin(
 			return each(c, func(ctx context.Context) error { return l.askClaim(ctx, c) })
 		})
 		if stopped != nil || len(claims) == 0 {
+			for i := slices.Index(claims, stopped) + 1; i < len(before); i++ { // not asked again: they have started
+				*claims[i] = before[i]
+			}
 			return stopped, err
 		}
 		if err = hold(); err != nil {
 			return claims[len(claims)-1], err
+		}
+		before = before[:0]
+		for _, c := range claims {
+			before = append(before, *c)
 		}
 		if asked == askMost || !l.tooLate(ctx, claims, late) {
 			return nil, nil //nolint:nilnil // all have started

@@ -260,3 +260,28 @@ func TestKeepWhatDidNotStart(t *testing.T) {
 		}
 	})
 }
+
+// Starts that came too late, and are not asked for again because an earlier one is refused, are the caller's to cancel:
+// their slots are free at once.
+func TestBeginLeavesNoLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fleet := limitOf(reservations.InFlight(1), reservations.PerSecond("tokens", 100)) // slots alone are never late
+		l, _ := virtual(t, reservations.Config{}, per("api", 1), fleet)
+		claims := reservations.Claims{{Charge: chargeOf("api", 1)}, {Charge: reservations.Charge{Limit: "fleet"}}}
+		const always = -time.Hour // every start is too late
+		ask := func(_ *reservations.Claim, ask func(context.Context) error) error { return ask(t.Context()) }
+		stopped, err := l.Begin(t.Context(), claims, always, ask)
+		if err != nil || stopped != claims[0] {
+			t.Fatalf("stopped by %+v, %v; want the second start of api", stopped, err)
+		}
+		for _, c := range claims.Started() {
+			if _, err = l.Cancel(t.Context(), c.Charge, "first"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o, err := l.Start(t.Context(), reservations.Charge{Limit: "fleet"}); err != nil || !o.Started() {
+			t.Errorf("%+v, %v: the slot is still taken", o, err)
+		}
+	})
+}
