@@ -220,8 +220,8 @@ func (b *Bucket) start(l Limit, r Request) Answer {
 	return b.reserve(l, r, w)
 }
 
-// decides is the balance that decides whether the task may start. Promoted tasks do not wait for promised tokens. Urgent
-// ones do not in a limit with headroom.
+// decides is the balance that decides whether the task may start. Promised tokens do not delay a promoted task, nor an
+// urgent one in a limit with headroom.
 func (l Limit) decides(r Request) func(Balance) float64 {
 	if r.Promoted || r.Urgent && l.HasHeadroom() {
 		return Balance.started
