@@ -13,7 +13,8 @@ var (
 	ErrUnknownLimit = errors.New("reservations: unknown limit")
 	// ErrUnknownMeter is matched when a charge names a meter that its limit does not have.
 	ErrUnknownMeter = errors.New("reservations: unknown meter")
-	// ErrInvalidCharge is matched when an amount is negative or not a number.
+	// ErrInvalidCharge is matched when an amount is no number from 0 to 1e15, or when the limit has no such shard. So are
+	// a limit, a key, a flow and a priority whose name can't be one.
 	ErrInvalidCharge = errors.New("reservations: invalid charge")
 	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
 	ErrChargeTooLarge = errors.New("reservations: charge is too large")

@@ -54,7 +54,7 @@ type keptCall struct {
 // that. All leases that a process has of one bucket are renewed by one request every 5 seconds. The context ends before
 // a lease does, with a cause that matches ErrLeaseLost: where the store does not answer for 20 seconds, and at the next
 // renewal where the bucket has forgotten the lease. A call that goes on after that may be one too many; its lease is
-// renewed until stop, if the store answers again in time. Charges without a lease need nothing, nor a Limiter.
+// renewed until stop, if the store answers again in time. Without a lease Keep sends nothing, and may be called on nil.
 //
 // Answered gets the answers of the buckets to the renewals; nil means that no caller wants them. It must not block.
 func (l *Limiter) Keep(

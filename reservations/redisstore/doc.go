@@ -4,9 +4,9 @@
 // # Consistency
 //
 // Each bucket is one key. A call loads the bucket and Redis's clock, folds its requests by [bucket.Fold] and
-// swaps the result where no other process wrote meanwhile; else it goes on from what the swap returned. Both are
-// scripts of a few lines, and hold none of the rules. All keys begin with "headway:{buckets}:", and so live on one node
-// of a cluster.
+// swaps the result where no other process wrote meanwhile; else it queues up, and goes on from the bucket that the call
+// before it wrote. Both are scripts of a few lines, and hold none of the rules. All keys begin with
+// "headway:{buckets}:", and so are on one node of a cluster.
 //
 // # Clock
 //
