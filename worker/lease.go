@@ -10,7 +10,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -31,8 +30,5 @@ func (g *guard) deferLost(ctx context.Context, d *delivery, e ending, elapsed ti
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.lost))
 	g.finish(d, d.finish(KindAborted, d.used(e.err), e.lost, elapsed))
 	lost := leased(d.claims)
-	c := lost[len(lost)-1].Charge
-	return g.deferTask(ctx, d, c, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitFirst(ctx, t, engine.Turn{Charges: d.turn.Charges}, c)
-	})
+	return g.deferTask(ctx, d, engine.Stop{Charge: lost[len(lost)-1].Charge, First: true})
 }

@@ -181,8 +181,8 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 	d.turn = turn
 	g.engine.Claim(early, turn, d.claims)
 	if turn.State == waitlist.StateWaiting {
-		back := func(context.Context, waitlist.Task) error { return g.engine.Return(turn) }
-		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
+		kept := engine.Stop{Charge: reservations.ParseBucket(turn.Bucket), After: turn.Left(), Kept: true}
+		return false, g.deferTask(ctx, d, kept)
 	}
 	holding, cut := context.WithCancel(early)
 	defer cut()
@@ -207,11 +207,11 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		return false, ctx.Err()
 	case err != nil:
 		g.giveBack(ctx, d)
-		return false, g.waitForStore(ctx, d, stopped, err)
+		return false, g.deferTask(ctx, d, engine.Stop{Charge: stopped.Charge, Cause: err})
 	case stopped != nil:
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 		g.giveBack(ctx, d)
-		return false, g.sendBack(ctx, d, stopped, stopped.Outcome)
+		return false, g.deferTask(ctx, d, engine.Stop{Charge: stopped.Charge, Outcome: stopped.Outcome})
 	}
 	g.engine.Begun(d.handle(), turn, d.claims)
 	return true, nil
@@ -255,26 +255,9 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 	return err
 }
 
-// sendBack lets the task wait for the bucket of c.
-func (g *guard) sendBack(ctx context.Context, d *delivery, c *reservations.Claim, o reservations.Outcome) error {
-	return g.deferTask(ctx, d, c.Charge, o, o.Wait(), func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.Wait(ctx, t, d.turn, c.Charge, o)
-	})
-}
-
-// unavailable lets the task wait for the bucket of c, which did not answer.
-func (g *guard) waitForStore(ctx context.Context, d *delivery, c *reservations.Claim, cause error) error {
-	return g.deferTask(ctx, d, c.Charge, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitStore(ctx, t, d.turn, c.Charge, cause)
-	})
-}
-
-// deferTask returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a copy
-// waits instead of the task. C is the charge that the task waits for, delay about how long it waits.
-func (g *guard) deferTask(
-	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
-	wait func(context.Context, waitlist.Task) error,
-) error {
+// deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last
+// delivery that asynq grants, a copy waits instead of the task.
+func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
@@ -282,25 +265,24 @@ func (g *guard) deferTask(
 	}
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, delay)
+		id, err := g.succeed(last, d, stop.Delay())
 		if err != nil {
 			return err
 		}
 		waits.ID = id
 	}
-	err := wait(last, waits)
-	event := Event{Kind: KindDeferred, Task: d.ref(), Charge: c, Outcome: o, Err: err}
-	if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
-		event.Until = deferred.Until
+	deferred := g.engine.Wait(last, waits, d.turn, stop)
+	event := Event{
+		Kind: KindDeferred, Task: d.ref(), Charge: stop.Charge, Outcome: stop.Outcome, Err: deferred, Until: deferred.Until,
 	}
-	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
-		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
+	g.logCharge(ctx, d, stop.Charge, slog.LevelDebug, "task waits",
+		slog.String("state", string(deferred.State)), slog.Time("until", deferred.Until), slog.Any("reason", deferred))
 	d.traceDeferral(event)
 	g.emit(event)
 	if waits.ID != d.id {
 		return nil // ends the original
 	}
-	return err
+	return deferred
 }
 
 // cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
@@ -311,8 +293,5 @@ func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // asynq has taken the task back
 	}
-	last := started[len(started)-1]
-	return g.deferTask(ctx, d, last.Charge, last.Outcome, 0, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitFirst(ctx, t, d.turn, last.Charge)
-	})
+	return g.deferTask(ctx, d, engine.Stop{Charge: started[len(started)-1].Charge, First: true})
 }

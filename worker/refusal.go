@@ -8,7 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -159,15 +159,9 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
 		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
 	g.finish(d, d.finish(KindRefused, d.used(e.err), e.err, elapsed))
-	wait, c := e.refusal.After, d.charge()
-	if !e.blocked.At.IsZero() {
-		wait = e.blocked.Wait()
-	}
-	if e.alone {
-		c = reservations.Charge{}
-	}
-	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitRefused(ctx, t, c, e.refusal.After, e.blocked, e.err, e.cause)
+	return g.deferTask(ctx, d, engine.Stop{
+		Charge: d.charge(), Alone: e.alone, Outcome: e.blocked, Cause: e.cause, Refusal: e.err, First: true,
+		After: e.refusal.After,
 	})
 }
 

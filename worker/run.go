@@ -17,7 +17,8 @@ import (
 // run calls the handler, and returns the result for asynq; errAnswered if asynq has one.
 func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) error {
 	g.announce(ctx, d)
-	ended := g.pending.add(kindHandler, d.id) // before the delivery can be answered
+	d.turn = engine.Turn{Charges: d.turn.Charges} // it has left the waitlists
+	ended := g.pending.add(kindHandler, d.id)     // before the delivery can be answered
 	stop := g.watch(ctx, d)
 	e := g.handled(ctx, early, d, handle, ended)
 	stop()

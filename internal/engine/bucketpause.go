@@ -14,7 +14,7 @@ import (
 )
 
 // Faulty returns why a new task must not ask the bucket now: the bucket alone can't be asked, and its pause is not
-// over. It is nil for any other bucket. WaitStore takes the error as the cause. Promoted tasks ask in any case: the
+// over. It is nil for any other bucket. The error is a Stop.Cause. Promoted tasks ask in any case: the
 // dispatcher promotes one after each pause, to find out whether the bucket answers.
 func (s *Engine) Faulty(bucket string) error {
 	if f, ok := s.faults.find(bucket, time.Now()); ok {

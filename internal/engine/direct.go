@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -89,16 +88,14 @@ func (p *place) join(
 ) (next time.Duration, stored bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout) // so that Leave comes after it
 	defer cancel()
-	c, o := stopped.Charge, stopped.Outcome
-	if cause != nil {
-		cause = p.s.WaitStore(ctx, p.task, p.turn, c, cause)
-	} else {
-		p.s.Answered(ctx, c.Bucket())
-		cause = p.s.Wait(ctx, p.task, p.turn, c, o)
+	stop := Stop{Charge: stopped.Charge, Cause: cause}
+	if cause == nil {
+		p.s.Answered(ctx, stopped.Charge.Bucket())
+		stop.Outcome = stopped.Outcome
 	}
+	deferred := p.s.Wait(ctx, p.task, p.turn, stop)
 	p.waits = true
-	deferred, ok := errors.AsType[*DeferredError](cause)
-	if !ok || !deferred.unwatched {
+	if !deferred.unwatched {
 		return callerNet + rand.N(callerNet), true //nolint:gosec // jitter needs no secrecy
 	}
 	p.release(ctx, stopped)

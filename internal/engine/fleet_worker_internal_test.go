@@ -244,7 +244,7 @@ func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	d.join(e, d.turn.info, o.Wait(), func(joined reservations.Tokens) time.Duration { return expectedWait(o, joined) })
 }
 
-// unavailable is like Engine.WaitStore.
+// unavailable lets the task wait for its store, like Engine.Wait.
 func (d *simDelivery) unavailable(c reservations.Charge) {
 	w := d.w
 	d.giveBack()
