@@ -16,47 +16,26 @@ const (
 // marginMost is the longest margin; short timeouts have a twentieth.
 const marginMost = time.Second
 
-// ahead returns a context that ends before ctx does: asynq fails a task at its deadline without asking us.
+// ahead returns a context that ends the given number of margins before ctx does: asynq fails a task at its deadline
+// without asking us.
 func ahead(ctx context.Context, margins float64) (context.Context, context.CancelFunc) {
-	end, ok := before(ctx, margins)
+	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, end)
-}
-
-// before returns the time that lies the given number of margins before asynq's deadline. It is false if there is
-// none.
-func before(ctx context.Context, margins float64) (time.Time, bool) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return time.Time{}, false
-	}
 	margin := min(time.Until(deadline)/20, marginMost)
-	return deadline.Add(-time.Duration(margins * float64(margin))), true
+	return context.WithDeadline(ctx, deadline.Add(-time.Duration(margins*float64(margin))))
 }
 
-// watch calls giveUp half a margin before asynq's deadline, unless stop is called before.
-func (g *guard) watch(ctx context.Context, d *delivery) (stop func() bool) {
-	d.began = time.Now()
-	d.runs.Store(true)
-	end, ok := before(ctx, halfMargin)
-	if ctx.Err() != nil {
-		end, ok = d.began, true
-	}
-	if !ok {
-		return func() bool { return false }
-	}
-	return time.AfterFunc(end.Sub(d.began), func() { g.answer(ctx, d, func() error { return g.giveUp(ctx, d) }) }).Stop
-}
-
-// giveUp concludes a delivery whose handler still runs. It returns errAnswered if asynq has an answer.
-func (g *guard) giveUp(ctx context.Context, d *delivery) error {
-	if !d.answered.CompareAndSwap(false, true) {
-		return errAnswered
-	}
-	elapsed := time.Since(d.began)
-	return g.conclude(ctx, d, overdue(ctx, elapsed), elapsed)
+// giveUp concludes a delivery whose handler still runs, unless asynq has an answer.
+func (g *guard) giveUp(ctx context.Context, d *delivery) {
+	g.answer(ctx, d, func() error {
+		if !d.answered.CompareAndSwap(false, true) {
+			return errAnswered
+		}
+		elapsed := time.Since(d.began)
+		return g.conclude(ctx, d, overdue(ctx, elapsed), elapsed)
+	})
 }
 
 // overdue is the result of a handler that still runs. It matches context.Canceled if asynq has taken the task back,

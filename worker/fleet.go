@@ -165,12 +165,10 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	if !ok {
 		return g.refuse(ctx, d, cause)
 	}
-	soon, cancel := ahead(ctx, halfMargin)
-	defer cancel()
-	returned, err := g.fleet.register.Returned(soon, d.handle().String(), need, unservedAfter+returnedKept)
+	returned, err := g.fleet.register.Returned(d.last, d.handle().String(), need, unservedAfter+returnedKept)
 	if err == nil && returned >= unservedAfter {
 		var members []register.Member
-		members, err = g.fleet.members(soon)
+		members, err = g.fleet.members(d.last)
 		serves := func(m register.Member) bool { return m.Serves(need) }
 		if err == nil && !slices.ContainsFunc(members, serves) {
 			return g.refuse(ctx, d, tasks.Permanent(fmt.Errorf(unservedText+": %w", unservedAfter, cause)))
@@ -179,15 +177,6 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	g.logReturned(ctx, d, need, errors.Join(cause, err))
 	pause := min(max(returnPauseMin, returned), returnPauseMost)
 	return g.deferTask(ctx, d, engine.Stop{Missing: "worker " + g.fleet.name + " has no " + need.String(), After: pause})
-}
-
-// deferElsewhere sends a task back whose handler left it to another worker, see engine.WaitWorker. No retry is used.
-func (g *guard) deferElsewhere(
-	ctx context.Context, d *delivery, wait *engine.DeferredError, elapsed time.Duration,
-) error {
-	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
-	g.finish(d, d.finish(KindAborted, d.used(wait), wait, elapsed))
-	return g.deferTask(ctx, d, engine.Stop{Missing: wait.Missing, After: wait.Delay})
 }
 
 // logReturned logs that a task goes back for another worker: once a minute as a warning for each need.

@@ -60,7 +60,9 @@ type prepared func(context.Context) error
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	g.deliveries.Add(1)
 	defer g.deliveries.Add(-1)
-	d := &delivery{task: t, answers: make(chan error, 1)}
+	last, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	d := &delivery{task: t, last: last, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
 		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
 	})
@@ -68,10 +70,10 @@ func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delive
 	select {
 	case err := <-d.answers:
 		return err
-	case <-ctx.Done(): // asynq has taken the task back, or is about to fail it
+	case <-last.Done(): // asynq has taken the task back, or is about to fail it
 	}
-	if d.runs.Load() {
-		g.answer(ctx, d, func() error { return g.giveUp(ctx, d) })
+	if d.runs.Load() { // else run gives it up
+		g.giveUp(ctx, d)
 	}
 	return <-d.answers
 }
@@ -147,23 +149,21 @@ func (g *guard) price(d *delivery) error {
 // other.
 func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
+	kind, level, message := KindFailed, slog.LevelWarn, "task can't be priced, will be retried"
+	var cause deadletter.Cause
 	if d.archives(err) {
 		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		cause := deadletter.CauseRefused
-		if errors.Is(err, tasks.ErrExpired) {
+		if cause = deadletter.CauseRefused; errors.Is(err, tasks.ErrExpired) {
 			cause = deadletter.CauseExpired
 		}
-		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
-		d.traceEnd(KindArchived, nil, err)
+		kind, level, message = KindArchived, slog.LevelError, "task "+string(cause)+" and archived"
 		g.emit(Event{Kind: KindRejected, Task: d.ref(), Err: err, Payload: d.task.Payload()})
-		g.keepRecord(ctx, d, KindArchived, cause, err, 0)
-		return err
 	}
-	d.traceEnd(KindFailed, nil, err)
-	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
-	g.keepRecord(ctx, d, KindFailed, "", err, 0)
+	g.logTask(ctx, d, level, message, slog.Any("error", err))
+	d.traceEnd(kind, nil, err)
+	g.keepRecord(ctx, d, kind, cause, err, 0)
 	return err
 }
 
@@ -196,25 +196,27 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 			fault = g.ask(ctx, early, c, ask)
 			return fault
 		})
+	if stopped == nil {
+		g.engine.Begun(d.handle(), turn, d.claims)
+		return true, nil
+	}
+	g.giveBack(ctx, d)
+	stop := engine.Stop{Charge: stopped.Charge}
 	switch {
-	case err != nil && fault == nil: // its hold was cut short
-		return false, g.cancelStart(ctx, d)
 	case reservations.IsPermanent(err):
-		g.giveBack(ctx, d)
 		return false, g.unable(ctx, d, tasks.Permanent(err))
 	case err != nil && ctx.Err() != nil: // asynq has taken the task back
-		g.giveBack(ctx, d)
 		return false, ctx.Err()
+	case err != nil && fault == nil: // its hold was cut short: it goes back to its place, or waits before all others
+		started := d.claims.Started()
+		stop = engine.Stop{Charge: started[len(started)-1].Charge, First: true}
 	case err != nil:
-		g.giveBack(ctx, d)
-		return false, g.deferTask(ctx, d, engine.Stop{Charge: stopped.Charge, Cause: err})
-	case stopped != nil:
+		stop.Cause = err
+	default:
+		stop.Outcome = stopped.Outcome
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
-		g.giveBack(ctx, d)
-		return false, g.deferTask(ctx, d, engine.Stop{Charge: stopped.Charge, Outcome: stopped.Outcome})
 	}
-	g.engine.Begun(d.handle(), turn, d.claims)
-	return true, nil
+	return false, g.deferTask(ctx, d, stop)
 }
 
 // ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
@@ -258,20 +260,18 @@ func (g *guard) learn(ctx context.Context, bucket string, err error) error {
 // deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last
 // delivery that asynq grants, a copy waits instead of the task.
 func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) error {
-	last, cancel := ahead(ctx, halfMargin)
-	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
 		return g.expire(ctx, d, expired)
 	}
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, stop.Delay())
+		id, err := g.succeed(d.last, d, stop.Delay())
 		if err != nil {
 			return err
 		}
 		waits.ID = id
 	}
-	deferred := g.engine.Wait(last, waits, d.turn, stop)
+	deferred := g.engine.Wait(d.last, waits, d.turn, stop)
 	event := Event{
 		Kind: KindDeferred, Task: d.ref(), Charge: stop.Charge, Outcome: stop.Outcome, Err: deferred, Until: deferred.Until,
 	}
@@ -283,15 +283,4 @@ func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) er
 		return nil // ends the original
 	}
 	return deferred
-}
-
-// cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
-// before all others.
-func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
-	started := d.claims.Started()
-	g.giveBack(ctx, d)
-	if ctx.Err() != nil {
-		return ctx.Err() // asynq has taken the task back
-	}
-	return g.deferTask(ctx, d, engine.Stop{Charge: started[len(started)-1].Charge, First: true})
 }

@@ -156,9 +156,7 @@ func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
 // deferRefused sends a task back whose call the provider refused. No retry is used, and the task starts first after
 // the block.
 func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
-	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
-		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	g.finish(d, d.finish(KindRefused, d.used(e.err), e.err, elapsed))
+	g.finish(ctx, d, KindRefused, e.err, elapsed, slog.LevelDebug, "task refused by the provider")
 	return g.deferTask(ctx, d, engine.Stop{
 		Charge: d.charge(), Alone: e.alone, Outcome: e.blocked, Cause: e.cause, Refusal: e.err, First: true,
 		After: e.refusal.After,
@@ -172,7 +170,9 @@ func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler
 	if refusalIn(err) == nil || ctx.Err() != nil {
 		return err
 	}
-	d := (&delivery{task: t}).known(ctx)
+	last, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	d := (&delivery{task: t, last: last}).known(ctx)
 	e := g.end(ctx, d, err)
 	if !g.forgives(ctx, d, e) {
 		return err
