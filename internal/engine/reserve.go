@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -32,8 +33,11 @@ type Parcel struct {
 	// task is expected to start, by the waitlist.
 	Held *reservations.Outcome
 	Wait time.Duration
-	// Info is set once the task is enqueued.
+	// Guard is on what condition asynq takes it; nil for a task that asynq has already.
+	Guard *asynqdb.Guard
+	// Info is set once the task is enqueued, and Err is why it is not.
 	Info *asynq.TaskInfo
+	Err  error
 }
 
 // ReserveAll reserves for the first charge of each parcel, then, if that need not wait, for the second instead, and
