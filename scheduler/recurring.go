@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -168,29 +169,17 @@ func (s *Scheduler) recur(ctx context.Context) {
 	if len(s.recurring) == 0 {
 		return
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var pause time.Duration // after an error; zero when there was none
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for last := time.Duration(0); ; { // the pause after an error; zero when there was none
 		rest, err := s.tickAll(ctx, s.recurring)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			pause = 0
-		default:
-			if pause == 0 {
-				s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
-			}
-			pause = min(max(engine.ErrorPause, 2*pause), engine.ErrorPauseMost)
-			rest = min(rest, pause)
+		if err != nil && last == 0 && ctx.Err() == nil {
+			s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
 		}
-		timer.Reset(max(recurringLeast, rest))
+		if last = engine.PauseAfter(err, last); last > 0 {
+			rest = min(rest, last)
+		}
+		if pause.For(ctx, max(recurringLeast, rest)) != nil {
+			return
+		}
 	}
 }
 

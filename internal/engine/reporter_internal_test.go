@@ -167,7 +167,7 @@ func TestADispatcherWakesATaskOnce(t *testing.T) {
 	a, b := waitlist.Task{Queue: "default", ID: "a"}, waitlist.Task{Queue: "other", ID: "b"}
 	for range 3 {
 		d.deliver([]waitlist.Task{a, b}, map[waitlist.Task]int{a: -1})
-		if next := d.wake(t.Context()); next <= 0 || next > ErrorPause {
+		if next := d.wake(t.Context()); next <= 0 || next > errorPause {
 			t.Fatalf("the next one is due in %v", next)
 		}
 	}
