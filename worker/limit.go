@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
@@ -28,7 +29,9 @@ type guard struct {
 	enqueuer  *asynq.Client
 	inspector *asynq.Inspector
 	charges   func(*asynq.Task) ([]reservations.Charge, error)
-	passed    *passed // nil: every task that charges prices has a limit
+	// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside
+	// it. Tasks of a type that is forgotten are delivered one by one. Nil: every task that charges prices has a limit.
+	passed *bounded.Map[string, bool]
 
 	settleTimeout time.Duration
 	maxRefusals   int
@@ -40,7 +43,6 @@ type guard struct {
 	fleet         *fleet
 	follow        *follower // nil without a limiter
 
-	outage     outage
 	corrected  corrections
 	lateMost   time.Duration // see reservations.LateMost
 	goroutines goroutines    // of deliveries
@@ -193,7 +195,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 			if !c.Decided.IsZero() {
 				g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again")
 			}
-			fault = g.ask(ctx, early, c, ask)
+			fault = g.engine.Ask(ctx, early, c.Charge, ask)
 			return fault
 		})
 	if stopped == nil {
@@ -217,44 +219,6 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 	}
 	return false, g.deferTask(ctx, d, stop)
-}
-
-// ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
-func (g *guard) ask(ctx, early context.Context, c *reservations.Claim, ask func(context.Context) error) error {
-	bucket := c.Charge.Bucket()
-	if c.Charge.Held == "" {
-		if err := g.engine.Faulty(bucket); err != nil {
-			return err
-		}
-	}
-	if err := g.outage.admit(early); err != nil {
-		return err
-	}
-	return g.learn(ctx, bucket, ask(early))
-}
-
-// learn notes what the error of a bucket, or nil, says of the store, and returns it. A bucket that alone can't be asked
-// shows that the store answers.
-func (g *guard) learn(ctx context.Context, bucket string, err error) error {
-	alone := errors.Is(err, reservations.ErrBucket)
-	switch {
-	case err != nil && (reservations.IsPermanent(err) || ctx.Err() != nil && !alone):
-		g.outage.pass()
-	case err != nil && !alone:
-		if g.outage.report(err) {
-			g.log.LogAttrs(ctx, slog.LevelWarn, "the store of the buckets does not answer, tasks with a limit wait for it",
-				slog.Any("error", err))
-		}
-	default:
-		if g.outage.report(nil) {
-			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-		}
-		if alone {
-			bucket = ""
-		}
-		g.engine.Answered(ctx, bucket)
-	}
-	return err
 }
 
 // deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last

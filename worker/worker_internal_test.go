@@ -70,49 +70,6 @@ func TestAheadOfTheDeadline(t *testing.T) {
 	})
 }
 
-func TestOutageLetsOneAskAtATime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var o outage
-		ctx, down := t.Context(), errors.New("down")
-		everybody := func() bool { return errors.Join(o.admit(ctx), o.admit(ctx)) == nil }
-		if !everybody() {
-			t.Error("a task does not ask a store that is up")
-		}
-		if once, twice := o.report(down), o.report(down); !once || twice {
-			t.Error("an outage that has begun was reported as ended")
-		}
-		if o.admit(ctx) != nil {
-			t.Error("no task may probe whether the store is up again")
-		}
-		began := time.Now()
-		if err := o.admit(ctx); !errors.Is(err, down) || time.Since(began) != probePatience {
-			t.Errorf("a second one while the first asks: %v after %v", err, time.Since(began))
-		}
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		if err := o.admit(gone); !errors.Is(err, down) {
-			t.Errorf("one whose time is over: %v", err)
-		}
-		o.pass()
-		if o.admit(ctx) != nil {
-			t.Error("the next one may ask when the first learned nothing")
-		}
-		second := make(chan error)
-		go func() { second <- o.admit(ctx) }()
-		synctest.Wait()
-		if !o.report(nil) {
-			t.Error("no task was notified of the end of the outage")
-		}
-		if err := <-second; err != nil {
-			t.Errorf("a task that waited for the answer was sent back: %v", err)
-		}
-		if !everybody() || o.report(nil) {
-			t.Error("a task does not ask a store that is up again")
-		}
-	})
-}
-
 // What asynq logs below the level of the logger is left out.
 func TestAsynqLogger(t *testing.T) {
 	t.Parallel()

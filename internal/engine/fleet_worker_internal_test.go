@@ -250,7 +250,7 @@ func (d *simDelivery) unavailable(c reservations.Charge) {
 	d.giveBack()
 	info := d.turn.info
 	info.Why = WhyStore
-	d.p.faults.note(c.Bucket(), fault{}, false)
+	d.p.faults.note(c.Bucket(), fault{cause: reservations.ErrUnavailable})
 	pause := w.list.fail(c.Bucket(), w.random.Float64())
 	d.join(w.sched.entry(context.Background(), w.all[d.task].name, d.turn, c), info, pause, nil)
 }

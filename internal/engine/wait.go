@@ -80,15 +80,6 @@ func expectedWait(o reservations.Outcome, joined reservations.Tokens) time.Durat
 	return max(o.Wait(), o.Bucket.Expect(o.At, joined).Sub(o.At))
 }
 
-// Answered says that the bucket answers; an empty name says that the store does. If that ends an outage that this
-// process has seen, all tasks that wait for the store are due at once. Tasks of other processes are too. The pauses of
-// buckets that alone can't be asked go on.
-func (s *Engine) Answered(ctx context.Context, bucket string) {
-	if s.faults.over(bucket) {
-		s.after(ctx, "end of an outage not noted", s.list.Recover)
-	}
-}
-
 // after does in the background what belongs to tasks that were seen to already. A failure is logged at debug level:
 // nets, refill and later looks mend it.
 func (s *Engine) after(
