@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -177,8 +176,10 @@ func (s *Scheduler) recur(ctx context.Context) {
 		if last = engine.PauseAfter(err, last); last > 0 {
 			rest = min(rest, last)
 		}
-		if pause.For(ctx, max(recurringLeast, rest)) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(max(recurringLeast, rest)):
 		}
 	}
 }

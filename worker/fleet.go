@@ -165,10 +165,12 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	if !ok {
 		return g.refuse(ctx, d, cause)
 	}
-	returned, err := g.fleet.register.Returned(d.last, d.handle().String(), need, unservedAfter+returnedKept)
+	soon, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	returned, err := g.fleet.register.Returned(soon, d.handle().String(), need, unservedAfter+returnedKept)
 	if err == nil && returned >= unservedAfter {
 		var members []register.Member
-		members, err = g.fleet.members(d.last)
+		members, err = g.fleet.members(soon)
 		serves := func(m register.Member) bool { return m.Serves(need) }
 		if err == nil && !slices.ContainsFunc(members, serves) {
 			return g.refuse(ctx, d, tasks.Permanent(fmt.Errorf(unservedText+": %w", unservedAfter, cause)))

@@ -154,7 +154,7 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	kind, level, message := KindFailed, slog.LevelWarn, "task can't be priced, will be retried"
 	var cause deadletter.Cause
 	if d.archives(err) {
-		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
+		if dropped := g.engine.Leave(ctx, d.handle(), d.turn.Charges); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
 		if cause = deadletter.CauseRefused; errors.Is(err, tasks.ErrExpired) {
@@ -224,18 +224,20 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 // deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last
 // delivery that asynq grants, a copy waits instead of the task.
 func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) error {
+	last, cancel := ahead(ctx, halfMargin)
+	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
 		return g.expire(ctx, d, expired)
 	}
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(d.last, d, stop.Delay())
+		id, err := g.succeed(last, d, stop.Delay())
 		if err != nil {
 			return err
 		}
 		waits.ID = id
 	}
-	deferred := g.engine.Wait(d.last, waits, d.turn, stop)
+	deferred := g.engine.Wait(last, waits, d.turn, stop)
 	event := Event{
 		Kind: KindDeferred, Task: d.ref(), Charge: stop.Charge, Outcome: stop.Outcome, Err: deferred, Until: deferred.Until,
 	}

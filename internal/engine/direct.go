@@ -25,7 +25,7 @@ func (s *Engine) Enter(ctx context.Context, claims reservations.Claims) reservat
 	p := &place{s: s, number: s.callers.number(), claims: claims}
 	p.task = waitlist.Caller(s.callers.process, p.number)
 	if err := p.arrive(ctx); err != nil {
-		s.config.Logger.DebugContext(ctx, "waitlists can't be read, a caller asks as a new one", slog.Any("error", err))
+		s.log.DebugContext(ctx, "waitlists can't be read, a caller asks as a new one", slog.Any("error", err))
 	}
 	return p
 }
@@ -126,8 +126,8 @@ func (p *place) Leave(ctx context.Context) {
 	if !p.waits {
 		return
 	}
-	if err := p.s.leave(ctx, p.task, p.claims.Charges()); err != nil {
-		p.s.config.Logger.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
+	if err := p.s.Leave(ctx, p.task, p.claims.Charges()); err != nil {
+		p.s.log.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
 	}
 }
 
@@ -151,7 +151,8 @@ func (d *dispatcher) dropDead(ctx context.Context, look waitlist.Look) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
-	gone := map[waitlist.Task]reservations.Charge{}
+	var gone []waitlist.Task
+	var charges [][]reservations.Charge
 	for i := range look.Due {
 		due := &look.Due[i]
 		drop := func(w waitlist.Waiting) bool {
@@ -159,19 +160,14 @@ func (d *dispatcher) dropDead(ctx context.Context, look waitlist.Look) error {
 			if dead[process] {
 				c := reservations.ParseBucket(due.Bucket)
 				c.Tokens = w.Tokens
-				gone[w.Task] = c
+				gone, charges = append(gone, w.Task), append(charges, []reservations.Charge{c})
 			}
 			return dead[process]
 		}
 		due.Heads, due.Promoted = slices.DeleteFunc(due.Heads, drop), slices.DeleteFunc(due.Promoted, drop)
 	}
 	d.s.after(ctx, "caller of a dead process still in a waitlist", func(ctx context.Context) error {
-		for t, c := range gone {
-			if err := d.s.leave(ctx, t, []reservations.Charge{c}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.s.LeaveAll(ctx, gone, charges)
 	})
 	return nil
 }

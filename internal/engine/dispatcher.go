@@ -151,7 +151,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 		return look.Rest, nil
 	}
 	if look.TookOver {
-		d.s.config.Logger.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
+		d.s.log.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
 		if err = d.takeOver(ctx); err != nil {
 			return 0, err
 		}
@@ -186,9 +186,9 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	for _, due := range look.Due {
 		due.Heads = slices.DeleteFunc(due.Heads, paused)
 		due.Promoted = slices.DeleteFunc(due.Promoted, paused)
-		p, err := plan(due, look.Now, d.s.config.Delivery)
+		p, err := plan(due, look.Now, d.s.delivery)
 		if err != nil {
-			d.s.config.Logger.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
+			d.s.log.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
 		}
 		if len(due.Heads) == 0 && len(d.paused) > 0 {
 			p.Next = pausedEvery
@@ -251,7 +251,7 @@ func (d *dispatcher) wake(ctx context.Context) (next time.Duration) {
 			d.awake = append(d.awake, w)
 		}
 		if d.unwoken.Due(now) {
-			d.s.config.Logger.WarnContext(ctx, "promoted tasks are not delivered yet",
+			d.s.log.WarnContext(ctx, "promoted tasks are not delivered yet",
 				slog.String("queue", queue), slog.Int("tasks", len(all)), slog.Any("error", err))
 		}
 	}
@@ -292,7 +292,7 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 			return
 		}
 		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts",
+			d.s.log.DebugContext(ctx, "promoted task of a dead worker still counts",
 				slog.String("task_id", w.task.ID), slog.Any("error", err))
 		}
 	case asynqdb.Unknown:
@@ -335,7 +335,7 @@ func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 	}
 	for queue, of := range ids {
 		if _, err := d.s.queues.Wake(ctx, queue, of, 0); err != nil {
-			d.s.config.Logger.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
+			d.s.log.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
 				slog.String("queue", queue), slog.Int("tasks", len(of)), slog.Any("error", err))
 		}
 	}
@@ -406,9 +406,9 @@ func (d *dispatcher) heal(ctx context.Context, err error) {
 		return
 	}
 	if last := d.pause; err == nil && last > 0 {
-		d.s.config.Logger.InfoContext(ctx, "waitlists are watched again")
+		d.s.log.InfoContext(ctx, "waitlists are watched again")
 	} else if err != nil && last == 0 {
-		d.s.config.Logger.WarnContext(ctx, "waitlists can't be watched", slog.Any("error", err))
+		d.s.log.WarnContext(ctx, "waitlists can't be watched", slog.Any("error", err))
 	}
 	d.pause = PauseAfter(err, d.pause)
 }

@@ -48,7 +48,7 @@ func (s *Engine) Ask(
 // buckets that alone can't be asked go on.
 func (s *Engine) Answered(ctx context.Context, bucket string) {
 	if s.faults.over(bucket) {
-		s.config.Logger.InfoContext(ctx, "the store of the buckets answers again")
+		s.log.InfoContext(ctx, "the store of the buckets answers again")
 		s.after(ctx, "end of an outage not noted", s.list.Recover)
 	}
 }
@@ -68,12 +68,12 @@ func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Dura
 	}
 	pause, began, err := s.list.Fail(ctx, bucket, failure)
 	if err != nil {
-		s.config.Logger.DebugContext(ctx, "failure of a bucket not noted",
+		s.log.DebugContext(ctx, "failure of a bucket not noted",
 			slog.String("bucket", bucket), slog.Any("error", err))
 		return time.Duration((1 + failure.Random) * float64(pauseShortest))
 	}
 	if began && alone {
-		s.config.Logger.WarnContext(ctx, "a bucket can't be asked, its tasks wait",
+		s.log.WarnContext(ctx, "a bucket can't be asked, its tasks wait",
 			slog.String("bucket", bucket), slog.Any("error", cause))
 	}
 	f.until = time.Now().Add(pause)
@@ -84,7 +84,7 @@ func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Dura
 // note remembers a fault, and logs that an outage of the store begins.
 func (s *Engine) note(ctx context.Context, bucket string, f fault) {
 	if s.faults.note(bucket, f) {
-		s.config.Logger.WarnContext(ctx, "the store of the buckets does not answer, tasks with a limit wait for it",
+		s.log.WarnContext(ctx, "the store of the buckets does not answer, tasks with a limit wait for it",
 			slog.Any("error", f.cause))
 	}
 }

@@ -169,7 +169,7 @@ func (s *Engine) releaseOne(ctx context.Context, c reservations.Charge) {
 		if s.unfreed.Due(time.Now()) {
 			level = slog.LevelWarn
 		}
-		s.config.Logger.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",
+		s.log.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",
 			slog.String("bucket", c.Bucket()), slog.Any("error", err))
 		return
 	}

@@ -138,7 +138,7 @@ func (s *Engine) Sort(queue string, price Pricer, joined func(tasks int)) {
 			joined(n)
 		}
 		if err != nil {
-			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
+			s.log.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
 				slog.String("queue", queue), slog.Any("error", err))
 		}
 		return pause

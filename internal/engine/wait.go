@@ -89,7 +89,7 @@ func (s *Engine) after(
 	s.background.Go(func() {
 		defer cancel()
 		if err := do(ctx); err != nil {
-			s.config.Logger.LogAttrs(ctx, slog.LevelDebug, failed, append(attrs, slog.Any("error", err))...)
+			s.log.LogAttrs(ctx, slog.LevelDebug, failed, append(attrs, slog.Any("error", err))...)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func (s *Engine) join(
 	joined, err := s.joins.Do(ctx, struct{}{}, entry)
 	if err != nil {
 		e.unwatched = true
-		s.config.Logger.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
+		s.log.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
 			slog.String("task_id", entry.ID), slog.String("bucket", entry.Bucket), slog.Any("error", err))
 		return nil
 	}
