@@ -37,14 +37,15 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	if e.refusal == nil {
 		return e
 	}
-	if len(d.claims) == 0 {
-		e.times, _ = g.count(ctx, d, e.refusal)
-		return e
+	most := reservations.MaxBlockMost
+	if len(d.claims) > 0 {
+		most = g.longestBlock(d.charge())
 	}
-	most := g.longestBlock(d.charge())
 	e.refusal.After = min(e.refusal.After, most)
 	var before time.Duration
-	e.times, before = g.count(ctx, d, e.refusal)
+	if e.times, before = g.count(ctx, d, e.refusal); len(d.claims) == 0 {
+		return e
+	}
 	if e.alone = before >= most; e.alone {
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider once more, only the task waits",
 			slog.Duration("for", e.refusal.After), slog.Any("refusal", e.refusal.Err))
@@ -84,7 +85,7 @@ func refusalIn(err error) *reservations.RetryAfterError {
 	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return nil
 	}
-	return &reservations.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
+	return &reservations.RetryAfterError{After: refusal.After, Err: err}
 }
 
 // block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
@@ -170,9 +171,7 @@ func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler
 	if refusalIn(err) == nil || ctx.Err() != nil {
 		return err
 	}
-	last, cancel := ahead(ctx, halfMargin)
-	defer cancel()
-	d := (&delivery{task: t, last: last}).known(ctx)
+	d := (&delivery{task: t}).known(ctx)
 	e := g.end(ctx, d, err)
 	if !g.forgives(ctx, d, e) {
 		return err
