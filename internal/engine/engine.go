@@ -35,7 +35,8 @@ type Engine struct {
 	Promoted func([]waitlist.Task)
 	// Loops run beside the dispatcher, from Start to Stop. Set before Start.
 	Loops []func(context.Context)
-	// SortTimeout bounds the taking and the reserving of a sort. Four seconds, but in tests; set before Start.
+	// SortTimeout bounds the taking and the reserving of a sort, and what follows if it is longer than AfterTimeout. Four
+	// seconds, but in tests; set before Start.
 	SortTimeout time.Duration
 
 	delivery  time.Duration // how long before its time a task is promoted

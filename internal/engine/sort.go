@@ -176,7 +176,7 @@ func (s *Engine) sortSome(
 		return 0, pause, err
 	}
 	refused := s.ReserveAll(reserving, batch)
-	after, done := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), max(AfterTimeout, s.SortTimeout))
 	defer done()
 	var reserved []*Parcel
 	var back []string
@@ -212,8 +212,15 @@ func (s *Engine) joinSorted(ctx context.Context, queue string, parcels []*Parcel
 		at[p.Info.ID] = p.At
 	}
 	gone, err := s.queues.Delay(ctx, queue, at)
-	for _, id := range gone { // deleted while they were sorted
-		err = errors.Join(err, s.leaveEnded(ctx, waitlist.Task{Queue: queue, ID: id}, nil))
+	var deleted []waitlist.Task // while they were sorted
+	var charges [][]reservations.Charge
+	for _, p := range parcels {
+		if slices.Contains(gone, p.Info.ID) {
+			deleted, charges = append(deleted, waitlist.Task{Queue: queue, ID: p.Info.ID}), append(charges, p.Charges)
+		}
+	}
+	if len(deleted) > 0 {
+		err = errors.Join(err, s.LeaveAll(ctx, deleted, charges))
 	}
 	return err
 }
