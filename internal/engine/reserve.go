@@ -99,7 +99,9 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		o := outcomes[i]
 		bucket := o.Charge.Bucket()
 		if ahead[bucket] == nil {
-			ahead[bucket] = s.waiting(ctx, bucket)
+			l, _ := s.list.List(ctx, bucket) // none where it can't be read
+			ahead[bucket] = reservations.Tokens{}
+			maps.Copy(ahead[bucket], l.Tokens)
 		}
 		for meter, n := range o.Charge.Tokens {
 			ahead[bucket][meter] += n
@@ -112,15 +114,6 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		}
 	}
 	return nil
-}
-
-// waiting is what the tasks of a waitlist charge together; nothing where that can't be read.
-func (s *Engine) waiting(ctx context.Context, bucket string) reservations.Tokens {
-	tokens := reservations.Tokens{}
-	if l, err := s.list.List(ctx, bucket); err == nil {
-		maps.Copy(tokens, l.Tokens)
-	}
-	return tokens
 }
 
 // JoinAll lets the parcels that are reserved and enqueued wait for their buckets, in their order.
