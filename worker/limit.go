@@ -11,9 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bounded"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -93,8 +95,11 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 	}
 	early, cancel := ahead(ctx, wholeMargin)
 	defer cancel()
-	if starts, err := g.onTime(ctx, early, d); !starts {
-		return err
+	if wait := time.Until(envelope.At(d.task)); wait > 0 { // woken a little before its time, as promoted tasks are
+		_ = pause.For(early, min(wait, bucket.Hold)) // longer only if the clocks differ, or a person ran the task
+	}
+	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
+		return g.refuse(ctx, d, expired)
 	}
 	if len(d.claims) > 0 {
 		if starts, err := g.begin(ctx, early, d); !starts {
@@ -154,7 +159,7 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	kind, level, message := KindFailed, slog.LevelWarn, "task can't be priced, will be retried"
 	var cause deadletter.Cause
 	if d.archives(err) {
-		if dropped := g.engine.Leave(ctx, d.handle(), d.turn.Charges); dropped != nil {
+		if dropped := g.engine.Leave(ctx, d.handle(), d.claims.Charges()); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
 		if cause = deadletter.CauseRefused; errors.Is(err, tasks.ErrExpired) {
@@ -227,7 +232,7 @@ func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) er
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
-		return g.expire(ctx, d, expired)
+		return g.refuse(ctx, d, expired)
 	}
 	waits := d.handle()
 	if d.lastDelivery() {
