@@ -38,8 +38,9 @@ func (s Stop) Delay() time.Duration { return max(s.After, s.Outcome.Wait()) }
 // the error that the handler has to return to asynq; never nil. Where Redis can't store the wait, asynq's forwarder
 // delivers the task, as a new one. No retry is used.
 //
-// If the bucket could not be asked, nothing is promoted there for a time that grows with the outage, 1 to 10 seconds
-// and up to as much again. If the store was away, the pause also ends as soon as the store answers (Answered).
+// If the bucket could not be asked, nothing is promoted there for a time that grows with the outage. The time is 1 to
+// 10 seconds, and up to as much again. If the store was away, the pause also ends as soon as the store answers
+// (Answered).
 func (s *Engine) Wait(ctx context.Context, t waitlist.Task, turn Turn, stop Stop) *DeferredError {
 	c, o := stop.Charge, stop.Outcome
 	e := &DeferredError{
