@@ -259,7 +259,8 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{}, requests(1), outcomes[0])
+		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{},
+			engine.Stop{Charge: requests(1), Outcome: outcomes[0]})
 		<-promoted
 		return deferred
 	}))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/internal/asynqdb"
@@ -74,7 +73,7 @@ func (s *Scheduler) enqueue(
 		return nil, err
 	}
 	defer s.trace(ctx, parcels)()
-	var reserved, others []*parcel
+	var reserved, others []*engine.Parcel
 	for _, p := range parcels {
 		if p.Options.Reserved {
 			reserved = append(reserved, p)
@@ -91,16 +90,16 @@ func (s *Scheduler) enqueue(
 }
 
 // report returns the infos and the errors of the parcels. Err is what ended the sending beside these errors.
-func report(parcels []*parcel, err error) ([]*asynq.TaskInfo, error) {
+func report(parcels []*engine.Parcel, err error) ([]*asynq.TaskInfo, error) {
 	infos := make([]*asynq.TaskInfo, len(parcels))
 	faults, left := []error{err}, 0
 	for i, p := range parcels {
 		infos[i] = p.Info
 		switch {
-		case p.err == nil && p.Info == nil:
+		case p.Err == nil && p.Info == nil:
 			left++
-		case p.err != nil && (!p.Options.SkipExisting || !exists(p.err)):
-			faults = append(faults, &ItemError{Index: i, Err: p.err})
+		case p.Err != nil && (!p.Options.SkipExisting || !exists(p.Err)):
+			faults = append(faults, &ItemError{Index: i, Err: p.Err})
 		}
 	}
 	if left > 0 && len(parcels) > 1 {
@@ -109,27 +108,9 @@ func report(parcels []*parcel, err error) ([]*asynq.TaskInfo, error) {
 	return infos, errors.Join(faults...)
 }
 
-// parcel is one task on its way to asynq.
-type parcel struct {
-	engine.Parcel
-
-	tick *tick // of a recurring task; nil for others
-	span trace.Span
-	err  error // why it is not enqueued
-}
-
-// packed are the parcels as the engine has them.
-func packed(all []*parcel) []*engine.Parcel {
-	parcels := make([]*engine.Parcel, len(all))
-	for i, p := range all {
-		parcels[i] = &p.Parcel
-	}
-	return parcels
-}
-
 // pack encodes and checks all tasks.
-func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*parcel, error) {
-	parcels := make([]*parcel, len(args))
+func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*engine.Parcel, error) {
+	parcels := make([]*engine.Parcel, len(args))
 	var faults []error
 	now := time.Now()
 	for i, a := range args {
@@ -141,7 +122,7 @@ func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*parcel
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &parcel{tick: t, Parcel: engine.Parcel{Envelope: e, At: timeNet(e.Options.At, now)}}
+		parcels[i] = &engine.Parcel{Envelope: e, Guard: guard(&e, t), At: timeNet(e.Options.At, now)}
 	}
 	return parcels, errors.Join(faults...)
 }
@@ -164,14 +145,14 @@ func (s *Scheduler) check(e envelope.Envelope) error {
 
 // send enqueues the parcels, several side by side. Each parcel gets its own error. The first error that is not about
 // the task itself ends the sending.
-func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
+func (s *Scheduler) send(ctx context.Context, parcels []*engine.Parcel) {
 	var stopped atomic.Bool
 	var senders errgroup.Group
 	senders.SetLimit(sendTogether)
 	for _, p := range parcels {
 		senders.Go(func() error {
-			if p.err == nil && !stopped.Load() {
-				if p.err = s.sendOne(ctx, p); p.err != nil && !alone(p.err) {
+			if p.Err == nil && !stopped.Load() {
+				if p.Err = s.sendOne(ctx, p); p.Err != nil && !alone(p.Err) {
 					stopped.Store(true)
 				}
 			}
@@ -182,15 +163,15 @@ func (s *Scheduler) send(ctx context.Context, parcels []*parcel) {
 }
 
 // sendOne enqueues one parcel.
-func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
-	guard := p.guard()
+func (s *Scheduler) sendOne(ctx context.Context, p *engine.Parcel) error {
+	p.Guard.ID = p.Options.ID
 	options := envelope.Asynq(p.Options)
 	if !p.At.IsZero() {
 		options = append(options, asynq.ProcessAt(p.At))
 	}
-	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, guard), p.Task, options...)
-	if err != nil && guard.Holder != "" {
-		holder := Task{Queue: guard.Queue, ID: guard.Holder}
+	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, p.Guard), p.Task, options...)
+	if err != nil && p.Guard.Holder != "" {
+		holder := Task{Queue: p.Guard.Queue, ID: p.Guard.Holder}
 		err = &DuplicateError{Key: p.Options.Unique, Task: holder}
 	}
 	if ended := ctx.Err(); ended != nil && err != nil && !alone(err) {
@@ -205,21 +186,16 @@ func (s *Scheduler) sendOne(ctx context.Context, p *parcel) error {
 
 // guard lets asynq enqueue the task only if it is unique, and the first of its tick, where it has to be. Such a task
 // has an ID from then on.
-func (p *parcel) guard() *asynqdb.Guard {
-	g := &asynqdb.Guard{Queue: p.Options.Queue, Unique: p.uniqueKey()}
-	if p.tick != nil {
-		g.Series, g.Tick = p.tick.series, p.tick.Tick
+func guard(e *envelope.Envelope, t *tick) *asynqdb.Guard {
+	g := &asynqdb.Guard{Queue: e.Options.Queue}
+	if e.Options.Unique != "" {
+		g.Unique = e.Task.Type() + ":" + e.Options.Unique
 	}
-	if p.Options.ID == "" && (g.Unique != "" || g.Series != "") {
-		p.Options.ID = uuid.NewString()
+	if t != nil {
+		g.Series, g.Tick = t.series, t.Tick
 	}
-	g.ID = p.Options.ID
+	if e.Options.ID == "" && (g.Unique != "" || g.Series != "") {
+		e.Options.ID = uuid.NewString()
+	}
 	return g
-}
-
-func (p *parcel) uniqueKey() string {
-	if p.Options.Unique == "" {
-		return ""
-	}
-	return p.Task.Type() + ":" + p.Options.Unique
 }

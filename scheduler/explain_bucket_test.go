@@ -41,7 +41,7 @@ func TestExplainShowsTheShard(t *testing.T) {
 	o := reservations.Outcome{State: a.State, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket}
 	task := scheduler.Task{Queue: "default", ID: info.ID}
 	c := reservations.Charge{Limit: "openai", Key: "k", Shard: 2, Tokens: reservations.Tokens{"requests": 1}}
-	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, c, o)
+	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: c, Outcome: o})
 	if !errors.Is(err, scheduler.ErrDeferred) {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestExplainCallsInFlight(t *testing.T) {
 			continue
 		}
 		task.ID = putBack(t, client, openai("k"))
-		err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, o)
+		err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: charge, Outcome: o})
 		if !errors.Is(err, scheduler.ErrDeferred) {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservatio
 	if err != nil {
 		return err
 	}
-	return w.Engine().Wait(ctx, waitlist.Task(t), turn, c, o)
+	return w.Engine().Wait(ctx, waitlist.Task(t), turn, engine.Stop{Charge: c, Outcome: o})
 }
 
 func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
@@ -69,7 +69,8 @@ func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations
 	if err != nil {
 		return err
 	}
-	return w.Engine().WaitRefused(ctx, waitlist.Task(t), c, time.Hour, blocked[0], errors.New("429 slow down"), nil)
+	return w.Engine().Wait(ctx, waitlist.Task(t), engine.Turn{},
+		engine.Stop{Charge: c, Outcome: blocked[0], Refusal: errors.New("429 slow down"), First: true, After: time.Hour})
 }
 
 func stories() map[string]story {
@@ -99,7 +100,7 @@ func stories() map[string]story {
 		},
 		"outage": {
 			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
-				return w.Engine().WaitStore(ctx, waitlist.Task(t), engine.Turn{}, c, errors.New("no answer"))
+				return w.Engine().Wait(ctx, waitlist.Task(t), engine.Turn{}, engine.Stop{Charge: c, Cause: errors.New("no answer")})
 			}, state: "retry", reason: scheduler.ReasonStore, waits: true,
 			sentence: `waits because the bucket of limit outage could not be asked: it is asked again (in \S+s|now), or ` +
 				`when the store answers;.*`,

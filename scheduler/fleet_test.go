@@ -168,7 +168,8 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	}
 	if turn.State == waitlist.StateWaiting {
 		m.delivered(d)
-		return m.scheduler.Engine().Return(turn)
+		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn,
+			engine.Stop{Charge: c, After: turn.Left(), Kept: true})
 	}
 	if turn.Behind(c) {
 		outcomes, fault := m.limiter.Reserve(ctx, c)
@@ -181,12 +182,12 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 		d.outcome, err = m.limiter.Start(ctx, promoted)
 	}
 	if err != nil {
-		return m.scheduler.Engine().WaitStore(ctx, waitlist.Task(name), turn, c, err)
+		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, engine.Stop{Charge: c, Cause: err})
 	}
 	m.scheduler.Engine().Answered(ctx, c.Bucket())
 	if !d.outcome.Started() {
 		m.delivered(d)
-		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, c, d.outcome)
+		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, engine.Stop{Charge: c, Outcome: d.outcome})
 	}
 	wait(ctx, d.outcome.Hold)
 	m.scheduler.Engine().Begun(waitlist.Task(name), turn, []*reservations.Claim{{Charge: c, Outcome: d.outcome}})

@@ -119,7 +119,7 @@ func TestAPriorityThatIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, charge, outcomes[0])
+		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, engine.Stop{Charge: charge, Outcome: outcomes[0]})
 		e, err := w.s.Explain(t.Context(), task)
 		if err != nil {
 			t.Fatal(err)

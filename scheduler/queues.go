@@ -11,7 +11,17 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/waitlist"
 )
+
+// Task names one task of asynq's.
+type Task struct {
+	Queue string
+	ID    string
+}
+
+// String is the task's name: queue/id. A slash in the name of the queue is escaped.
+func (t Task) String() string { return waitlist.Task(t).String() }
 
 // Find returns the tasks with this ID, at most one for each queue, in the order of the queues. The error matches
 // asynq.ErrTaskNotFound if there is none, or is that of Redis.

@@ -168,29 +168,19 @@ func (s *Scheduler) recur(ctx context.Context) {
 	if len(s.recurring) == 0 {
 		return
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var pause time.Duration // after an error; zero when there was none
-	for {
+	for last := time.Duration(0); ; { // the pause after an error; zero when there was none
+		rest, err := s.tickAll(ctx, s.recurring)
+		if err != nil && last == 0 && ctx.Err() == nil {
+			s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
+		}
+		if last = engine.PauseAfter(err, last); last > 0 {
+			rest = min(rest, last)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-time.After(max(recurringLeast, rest)):
 		}
-		rest, err := s.tickAll(ctx, s.recurring)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			pause = 0
-		default:
-			if pause == 0 {
-				s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
-			}
-			pause = min(max(engine.ErrorPause, 2*pause), engine.ErrorPauseMost)
-			rest = min(rest, pause)
-		}
-		timer.Reset(max(recurringLeast, rest))
 	}
 }
 

@@ -56,7 +56,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		list: waitlist.New(client), queues: asynqdb.New(client),
 		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
 		inspector: asynq.NewInspectorFromRedisClient(client),
-		engine:    engine.New(client, limiter, engine.Config{Delivery: config.Delivery, Logger: config.Logger}),
+		engine:    engine.New(client, limiter, config.Delivery, config.Logger),
 	}
 	s.engine.Loops = append(s.engine.Loops, s.recur)
 	return s, nil

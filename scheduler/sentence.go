@@ -52,10 +52,12 @@ func (e Explanation) pause() string {
 }
 
 func (e Explanation) sentence() string {
-	if e.Waits != nil {
-		return e.waitSentence()
-	}
 	queue := "queue " + e.Task.Queue
+	var limit, place string
+	if w := e.Waits; w != nil {
+		limit, place = "limit "+w.Bucket, fmt.Sprintf("number %d of %d in its waitlist", w.Position, w.Of)
+	}
+	start := place + ", expected to start " + e.when()
 	switch e.Reason {
 	case ReasonPaused:
 		return "is ready, but " + queue + " is paused"
@@ -67,8 +69,24 @@ func (e Explanation) sentence() string {
 		return "is running" + clock("since", e.Since) + forTime(e.Now, e.Since) + on(e.Worker)
 	case ReasonOrphaned:
 		return e.orphanSentence()
+	case ReasonLimit:
+		return "waits for " + limit + ": it is " + start
+	case ReasonPromoted:
+		return "has its turn in " + limit + " and is on its way to a worker"
+	case ReasonStore:
+		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
+			", or when the store answers"
+	case ReasonBlocked:
+		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
+			limit, engine.RoundText(e.Bucket.Blocked), start)
+	case ReasonInFlight:
+		return fmt.Sprintf("waits for one of %s of %s to end: it is %s", e.slots(), limit, place)
 	case ReasonProvider:
-		return "was refused by its provider" + times(e.Refusals) + ", and runs again " + e.when() + cause(e.Cause)
+		then := "runs again " + e.when()
+		if e.Waits != nil {
+			then = "is " + start + " of " + limit
+		}
+		return "was refused by its provider" + times(e.Refusals) + ", and " + then + cause(e.Cause)
 	case ReasonNet:
 		return "waits for its limit but is in no waitlist: asynq delivers it " + e.when()
 	case ReasonWorker:
@@ -83,32 +101,8 @@ func (e Explanation) sentence() string {
 		return "was done" + clock("at", e.Since)
 	case ReasonGroup:
 		return "waits for others of its group"
-	case ReasonLimit, ReasonInFlight, ReasonPromoted, ReasonBlocked, ReasonStore: // in a waitlist
 	}
 	return "is " + e.State
-}
-
-// waitSentence is for a task in a waitlist.
-func (e Explanation) waitSentence() string {
-	limit, w := "limit "+e.Waits.Bucket, e.Waits
-	start := fmt.Sprintf("number %d of %d in its waitlist, expected to start %s", w.Position, w.Of, e.when())
-	switch e.Reason { //nolint:exhaustive // the others are not in a waitlist
-	case ReasonPromoted:
-		return "has its turn in " + limit + " and is on its way to a worker"
-	case ReasonStore:
-		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
-			", or when the store answers"
-	case ReasonProvider:
-		return "was refused by its provider" + times(e.Refusals) + ", and is " + start + " of " + limit + cause(e.Cause)
-	case ReasonBlocked:
-		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
-			limit, engine.RoundText(e.Bucket.Blocked), start)
-	}
-	if e.Reason == ReasonInFlight {
-		return fmt.Sprintf("waits for one of %s of %s to end: it is number %d of %d in its waitlist",
-			e.slots(), limit, w.Position, w.Of)
-	}
-	return "waits for " + limit + ": it is " + start
 }
 
 // slots says how many calls its limit lets run at once, as far as that is known.
@@ -128,17 +122,18 @@ func (e Explanation) slots() string {
 func (e Explanation) orphanSentence() string {
 	const lost = "was running on a worker that is gone"
 	in := max(0, e.Until.Sub(e.Now))
+	when := "in " + engine.RoundText(in)
 	switch {
 	case e.Workers == 0 && in == 0:
 		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back at once"
 	case e.Workers == 0:
-		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back in " + engine.RoundText(in) +
-			" at the earliest"
+		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back " + when + " at the earliest"
 	case in == 0:
-		return lost + ": asynq puts it back within a minute, and another worker runs it again"
+		when = "within a minute"
+	default:
+		when += " to " + engine.RoundText(in+asynqdb.RecoverEvery)
 	}
-	return fmt.Sprintf("%s: asynq puts it back in %s to %s, and another worker runs it again",
-		lost, engine.RoundText(in), engine.RoundText(in+asynqdb.RecoverEvery))
+	return lost + ": asynq puts it back " + when + ", and another worker runs it again"
 }
 
 // unserved says that no worker takes from the queue, and what to do: start, or a change of the workers that take from

@@ -45,7 +45,7 @@ func checkStartBy(o tasks.Options, now time.Time) error {
 }
 
 // setTimers sets the timers of tasks that were enqueued.
-func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
+func (s *Scheduler) setTimers(ctx context.Context, parcels []*engine.Parcel) {
 	var timers []waitlist.Timer
 	now := time.Now()
 	for _, p := range parcels {
@@ -76,18 +76,18 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*parcel) {
 }
 
 // refuseExpected refuses the reserved parcels that are expected to start too late.
-func (s *Scheduler) refuseExpected(batch []*parcel) {
+func (s *Scheduler) refuseExpected(batch []*engine.Parcel) {
 	now := time.Now()
 	for _, p := range batch {
 		if p.Held != nil {
-			p.err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Wait)
+			p.Err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Wait)
 		}
 	}
 }
 
 // refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses
 // none.
-func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
+func (s *Scheduler) refuseLate(ctx context.Context, parcels []*engine.Parcel) {
 	lists := map[string]waitlist.List{}
 	for _, p := range parcels {
 		if p.Options.StartBy.IsZero() {
@@ -107,7 +107,7 @@ func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
 			if !known || l.Waiting == 0 {
 				continue
 			}
-			if p.err = s.tooLate(p, bucket, time.Now(), at.Sub(l.Now)); p.err != nil {
+			if p.Err = s.tooLate(p, bucket, time.Now(), at.Sub(l.Now)); p.Err != nil {
 				break
 			}
 			for meter, n := range c.Tokens {
@@ -118,7 +118,7 @@ func (s *Scheduler) refuseLate(ctx context.Context, parcels []*parcel) {
 }
 
 // tooLate refuses a task with StartBy that is expected to wait for longer. A task that exists already may be in time.
-func (s *Scheduler) tooLate(p *parcel, bucket string, now time.Time, wait time.Duration) error {
+func (s *Scheduler) tooLate(p *engine.Parcel, bucket string, now time.Time, wait time.Duration) error {
 	by := p.Options.StartBy
 	if by.IsZero() || !now.Add(wait).After(by) {
 		return nil

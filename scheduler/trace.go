@@ -9,6 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/spantext"
 )
@@ -24,39 +25,41 @@ func (c Config) tracer() trace.Tracer {
 	return otel.Tracer(tracerName)
 }
 
-// trace begins a span for each parcel, whose context goes with the task. End ends the spans that have begun.
-func (s *Scheduler) trace(ctx context.Context, parcels []*parcel) (end func()) {
-	for _, p := range parcels {
+// trace begins a span for each parcel, whose context goes with the task. End describes the parcels in their spans, and
+// ends these.
+func (s *Scheduler) trace(ctx context.Context, parcels []*engine.Parcel) (end func()) {
+	spans := make([]trace.Span, len(parcels))
+	for i, p := range parcels {
 		var traced context.Context
-		traced, p.span = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue),
+		traced, spans[i] = s.tracer.Start(ctx, "enqueue "+spantext.Of(p.Options.Queue),
 			trace.WithSpanKind(trace.SpanKindProducer))
 		envelope.WithTrace(traced, p.Task)
 	}
 	return func() {
-		for _, p := range parcels {
-			p.endSpan()
+		for i, p := range parcels {
+			describe(spans[i], p)
+			spans[i].End()
 		}
 	}
 }
 
-// endSpan describes the task in its span, and ends it.
-func (p *parcel) endSpan() {
-	defer p.span.End()
-	if !p.span.IsRecording() {
+// describe adds to a span what became of the task.
+func describe(span trace.Span, p *engine.Parcel) {
+	if !span.IsRecording() {
 		return
 	}
-	p.span.SetAttributes(
+	span.SetAttributes(
 		semconv.MessagingSystemKey.String("asynq"), semconv.MessagingOperationName("enqueue"),
 		semconv.MessagingOperationTypeSend, semconv.MessagingDestinationName(spantext.Of(p.Options.Queue)),
 		attribute.String("headway.type", spantext.Of(p.Task.Type())), semconv.MessagingMessageBodySize(len(p.Task.Payload())))
 	for _, c := range p.Charges {
-		p.span.SetAttributes(attribute.String("headway.limit", spantext.Of(c.Limit)),
+		span.SetAttributes(attribute.String("headway.limit", spantext.Of(c.Limit)),
 			attribute.String("headway.bucket", spantext.Of(c.Bucket())))
 	}
 	if p.Info != nil {
-		p.span.SetAttributes(semconv.MessagingMessageID(p.Info.ID))
+		span.SetAttributes(semconv.MessagingMessageID(p.Info.ID))
 	}
-	if p.err != nil {
-		p.span.SetStatus(codes.Error, spantext.Of(p.err.Error()))
+	if p.Err != nil {
+		span.SetStatus(codes.Error, spantext.Of(p.Err.Error()))
 	}
 }

@@ -52,7 +52,8 @@ func (w waits) wait(ids ...string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn, requests(1), outcomes[0]))
+		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn,
+			engine.Stop{Charge: requests(1), Outcome: outcomes[0]}))
 	}
 }
 
@@ -116,7 +117,8 @@ func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first, requests(1), outcomes[0]))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first,
+			engine.Stop{Charge: requests(1), Outcome: outcomes[0]}))
 		if got := w.heads(); got != "first second third" {
 			t.Errorf("in order: %s", got)
 		}
@@ -144,7 +146,8 @@ func TestTurn(t *testing.T) {
 			turn.Holds(requests(1)) != reservations.StateReserved {
 			t.Errorf("waiting: %+v", turn)
 		}
-		if in := w.deferred(w.Engine().Return(turn)); (in - 2*time.Hour).Abs() > time.Minute {
+		if in := w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn,
+			engine.Stop{Charge: requests(1), After: turn.Left(), Kept: true})); (in - 2*time.Hour).Abs() > time.Minute {
 			t.Errorf("it goes back for %v", in)
 		}
 		w.promote("a")
@@ -158,7 +161,8 @@ func TestTurn(t *testing.T) {
 		if err != nil || o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, requests(1), o))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn,
+			engine.Stop{Charge: requests(1), Outcome: o}))
 		if got := w.heads(); got != "a b" {
 			t.Errorf("a task that came too early goes back to its place, not: %s", got)
 		}
@@ -187,13 +191,15 @@ func TestTasksThatGoFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		refusal := errors.New("429 slow down")
-		err = w.Engine().WaitRefused(t.Context(), waitlist.Task(named("refused")), requests(1), time.Second,
-			blocked[0], refusal, nil)
+		err = w.Engine().Wait(t.Context(), waitlist.Task(named("refused")), engine.Turn{},
+			engine.Stop{Charge: requests(1), Outcome: blocked[0], Refusal: refusal, First: true, After: time.Second})
 		if in := w.deferred(err); (in-9*time.Minute).Abs() > time.Minute || !errors.Is(err, refusal) {
 			t.Errorf("%v, for %v", err, in)
 		}
-		w.deferred(w.Engine().WaitFirst(t.Context(), waitlist.Task(named("stopped")), w.arrive("stopped"), requests(1)))
-		w.deferred(w.Engine().WaitFirst(t.Context(), waitlist.Task(named("a")), w.arrive("a"), requests(1)))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("stopped")), w.arrive("stopped"),
+			engine.Stop{Charge: requests(1), First: true}))
+		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), w.arrive("a"),
+			engine.Stop{Charge: requests(1), First: true}))
 		if got := w.heads(); !strings.HasSuffix(got, " a b") || len(got) != len("refused stopped a b") {
 			t.Errorf("heads are %s", got)
 		}
@@ -204,8 +210,8 @@ func TestTasksThatGoFirst(t *testing.T) {
 func TestWaitRefusedWithoutALimit(t *testing.T) {
 	t.Parallel()
 	w := newWaits(t, mini(t))
-	err := w.Engine().WaitRefused(t.Context(), waitlist.Task(named("a")), reservations.Charge{}, time.Minute,
-		reservations.Outcome{}, errors.New("429"), nil)
+	err := w.Engine().Wait(t.Context(), waitlist.Task(named("a")), engine.Turn{},
+		engine.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
 	if d := engine.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").State != waitlist.StateNew {
 		t.Errorf("it comes back in %v", d)
 	}
@@ -218,7 +224,8 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	w := newWaits(t, redisOf(t, &redis.Options{Addr: server.Addr()}))
 	w.wait("a", "b")
 	w.promote("a")
-	err := w.Engine().WaitStore(t.Context(), waitlist.Task(named("a")), w.arrive("a"), requests(1), unreachable())
+	err := w.Engine().Wait(t.Context(), waitlist.Task(named("a")), w.arrive("a"),
+		engine.Stop{Charge: requests(1), Cause: unreachable()})
 	if in := w.deferred(err); in < time.Second || in > 2*time.Second || !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("%v, for %v", err, in)
 	}
@@ -251,7 +258,7 @@ func TestWaitWithoutRedis(t *testing.T) {
 	if err == nil || turn.State != waitlist.StateNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
 		t.Errorf("turn = %+v, %v", turn, err)
 	}
-	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, requests(1), o)
+	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, engine.Stop{Charge: requests(1), Outcome: o})
 	if d := engine.RetryDelay(0, err, nil); engine.IsFailure(err) || d != o.Wait()+time.Second {
 		t.Errorf("%v comes back in %v, want %v and a second", err, d, o.Wait())
 	}

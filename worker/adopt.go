@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
@@ -27,20 +28,15 @@ type Limits struct {
 	client redis.UniversalClient
 	guard  *guard
 
-	checks  sync.Once   // of what the program left out
-	started atomic.Bool // Start was called
-
-	mu         sync.Mutex // guards what is below
-	queues     []string   // of the server
-	configured bool       // Config was called
+	checks     sync.Once   // of what the program left out
+	configured atomic.Bool // Config was called
+	started    atomic.Bool // Start was called
+	queues     atomic.Pointer[[]string]
 }
 
 // check logs, at the first delivery of a task that may wait, what the program left out.
 func (l *Limits) check(ctx context.Context) {
-	l.mu.Lock()
-	configured := l.configured
-	l.mu.Unlock()
-	if !configured {
+	if !l.configured.Load() {
 		l.guard.log.LogAttrs(ctx, slog.LevelError, "the asynq server was made without Limits.Config: asynq counts each wait "+
 			"as a failure, and archives tasks that only wait",
 			slog.String("add", "asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{...}))"))
@@ -52,19 +48,10 @@ func (l *Limits) check(ctx context.Context) {
 	}
 }
 
-func (l *Limits) served() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.queues)
-}
-
+// serve says from which queues the server takes.
 func (l *Limits) serve(queues map[string]int) {
-	if len(queues) == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queues = slices.Sorted(maps.Keys(queues))
+	names := slices.Sorted(maps.Keys(queues))
+	l.queues.Store(&names)
 }
 
 // Adopt returns the limits of limiter for an existing asynq server on the same Redis. The zero Config limits only tasks
@@ -86,12 +73,14 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config C
 			misplaced.add(setting.field, "is a setting of the asynq server: set it in its asynq.Config")
 		}
 	}
-	l := &Limits{client: client, queues: []string{tasks.QueueDefault}}
-	g, _, err := newGuard(client, limiter, config, misplaced, chargesOr(config.Charge), l.served, nil)
+	l := &Limits{client: client}
+	l.serve(map[string]int{tasks.QueueDefault: 1})
+	served := func() []string { return *l.queues.Load() }
+	g, _, err := newGuard(client, limiter, config, misplaced, chargesOr(config.Charge), served, nil)
 	if err != nil {
 		return nil, err
 	}
-	g.passed = &passed{}
+	g.passed = &bounded.Map[string, bool]{}
 	l.guard = g
 	return l, nil
 }
@@ -123,7 +112,7 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 			return l.guard.untouched(ctx, t, next)
 		}
 		if len(charges) > 0 {
-			l.guard.passed.add(t.Type())
+			l.guard.passed.Change(t.Type(), func(is *bool) { *is = true })
 		}
 		l.checks.Do(func() { l.check(ctx) })
 		return l.guard.process(ctx, t, func(d *delivery) (prepared, error) {
@@ -138,10 +127,7 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 // unset. Config asks Redis for its clock, at most 2 seconds: a server whose machine is ahead leaves scheduled tasks
 // to other machines.
 func (l *Limits) Config(c asynq.Config) asynq.Config {
-	l.mu.Lock()
-	l.configured = true
-	l.mu.Unlock()
-	l.serve(c.Queues)
+	l.configured.Store(true)
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
 	if delay == nil {
 		delay = asynq.DefaultRetryDelayFunc
@@ -172,6 +158,7 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	if len(queues) == 0 {
 		queues = map[string]int{tasks.QueueDefault: 1}
 	}
+	l.serve(queues)
 	clocks := newClocks(l.client, l.guard.log)
 	c.DelayedTaskCheckInterval = clocks.forwardEvery(context.Background(), queues, c.DelayedTaskCheckInterval)
 	return c

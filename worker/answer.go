@@ -3,10 +3,31 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"time"
 )
+
+// How much earlier than asynq's deadline something ends, in margins.
+const (
+	wholeMargin = 1.0 // the handler's context
+	halfMargin  = 0.5 // the answer to asynq; handlers return in between
+)
+
+// marginMost is the longest margin; short timeouts have a twentieth.
+const marginMost = time.Second
+
+// ahead returns a context that ends the given number of margins before ctx does: asynq fails a task at its deadline
+// without asking us.
+func ahead(ctx context.Context, margins float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	margin := min(time.Until(deadline)/20, marginMost)
+	return context.WithDeadline(ctx, deadline.Add(-time.Duration(margins*float64(margin))))
+}
 
 // errAnswered is the result of a delivery that has its answer: its handler ran for too long.
 var errAnswered = errors.New("asynq has the answer of this delivery")
@@ -23,8 +44,8 @@ func (g *guard) answer(ctx context.Context, d *delivery, result func() error) {
 		if value != nil {
 			err = legible(&PanicError{Value: value, Stack: string(debug.Stack())})
 		}
-		if err == errNoAnswer { //nolint:errorlint // never wrapped
-			err = g.unanswered(ctx, d)
+		if err == errNoAnswer && d.runs.Load() { //nolint:errorlint // never wrapped
+			err = g.concludeOnce(ctx, d, err)
 		}
 		if err == errAnswered { //nolint:errorlint // never wrapped
 			return
@@ -41,13 +62,25 @@ func (g *guard) answer(ctx context.Context, d *delivery, result func() error) {
 	err = legible(result()) // a text that panics is a panic
 }
 
-// unanswered concludes a delivery whose handler has ended its goroutine.
-func (g *guard) unanswered(ctx context.Context, d *delivery) error {
-	if !d.runs.Load() {
-		return errNoAnswer
-	}
+// concludeOnce concludes a delivery whose handler has not returned. It returns errAnswered if asynq has an answer.
+func (g *guard) concludeOnce(ctx context.Context, d *delivery, err error) error {
 	if !d.answered.CompareAndSwap(false, true) {
 		return errAnswered
 	}
-	return g.conclude(ctx, d, errNoAnswer, time.Since(d.began))
+	return g.conclude(ctx, d, err, time.Since(d.began))
+}
+
+// giveUp concludes a delivery whose handler still runs, unless asynq has an answer.
+func (g *guard) giveUp(ctx context.Context, d *delivery) {
+	g.answer(ctx, d, func() error { return g.concludeOnce(ctx, d, overdue(ctx, time.Since(d.began))) })
+}
+
+// overdue is the result of a handler that still runs. It matches context.Canceled if asynq has taken the task back,
+// else context.DeadlineExceeded.
+func overdue(ctx context.Context, after time.Duration) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("handler did not return in time: left running after %v: %w", after.Round(time.Millisecond),
+		context.DeadlineExceeded)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/headway-go/headway/internal/register"
@@ -16,7 +17,14 @@ func (f *follower) logChanges(ctx context.Context, before, after *reservations.L
 		f.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 	}
 	own, ownBefore := overridesByKey(after), overridesByKey(before)
-	for _, at := range limitsAndKeys(before, after) {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(own)), maps.Keys(ownBefore))
+	for _, name := range slices.Concat(before.Names(), after.Names()) {
+		all = append(all, limitAndKey{limit: name})
+	}
+	slices.SortFunc(all, func(a, b limitAndKey) int { // each limit before its keys
+		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.key, b.key))
+	})
+	for _, at := range slices.Compact(all) {
 		if at.key != "" && slices.Equal(own[at], ownBefore[at]) {
 			continue // goes with its limit
 		}
@@ -65,23 +73,6 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 
 // limitAndKey is a limit, or one of its keys that has an override.
 type limitAndKey struct{ limit, key string }
-
-// limitsAndKeys returns the limits and keys of both sets, each limit before its keys.
-func limitsAndKeys(sets ...*reservations.LimitSet) []limitAndKey {
-	var all []limitAndKey
-	for _, set := range sets {
-		for _, name := range set.Names() {
-			all = append(all, limitAndKey{limit: name})
-		}
-		for _, o := range set.Overrides() {
-			all = append(all, limitAndKey{limit: o.Limit, key: o.Key})
-		}
-	}
-	slices.SortFunc(all, func(a, b limitAndKey) int {
-		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.key, b.key))
-	})
-	return slices.Compact(all)
-}
 
 // overridesByKey are the overrides of each limit and key: a fleet may have one for each of many tenants.
 func overridesByKey(set *reservations.LimitSet) map[limitAndKey][]reservations.Override {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -84,17 +85,12 @@ func (c clocks) servedElsewhere(queues map[string]int) bool {
 	if err != nil {
 		return false
 	}
-	served := map[string]bool{}
-	for _, s := range servers {
-		if s.Host == c.host || s.Status != "active" {
-			continue
-		}
-		for queue := range s.Queues {
-			served[queue] = true
-		}
-	}
 	for queue := range queues {
-		if !served[queue] {
+		elsewhere := func(s *asynq.ServerInfo) bool {
+			_, takes := s.Queues[queue]
+			return takes && s.Host != c.host && s.Status == "active"
+		}
+		if !slices.ContainsFunc(servers, elsewhere) {
 			return false
 		}
 	}

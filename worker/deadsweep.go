@@ -23,11 +23,10 @@ const (
 	sweepOverlap = time.Minute
 	// sweepPatience bounds one look at a queue.
 	sweepPatience = time.Minute
-	// sweepTogether is how many tasks the store of dead tasks is asked about at once, recordsTogether and recordsBytes
-	// how much it is given.
+	// sweepTogether is how many tasks the store of dead tasks is asked about at once, recordsTogether how many it is
+	// given.
 	sweepTogether   = 500
 	recordsTogether = 50
-	recordsBytes    = 4_000_000
 	// faultsMost bounds the faults of one sweep of a queue.
 	faultsMost = 100
 )
@@ -123,42 +122,31 @@ func (s *sweeper) queue(ctx context.Context, queue string) error {
 // record records the tasks that are still archived. A task that can't be read or recorded does not hold up the
 // others.
 func (s *sweeper) record(ctx context.Context, unknown []asynqdb.Archived) error {
-	var gathered []deadletter.Task
 	var faults []error
-	bytes := 0
-	flush := func() {
-		if len(gathered) == 0 {
-			return
-		}
-		if err := s.records.Record(ctx, gathered); err != nil {
-			faults = append(faults, err)
-		} else {
-			s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now",
-				slog.String("queue", gathered[0].Queue), slog.Int("tasks", len(gathered)))
-		}
-		gathered, bytes = nil, 0
-	}
-	for _, a := range unknown {
-		if ctx.Err() != nil { // asynq's inspector knows no context
-			return errors.Join(append(faults, ctx.Err())...)
-		}
-		info, err := s.inspector.GetTaskInfo(a.Queue, a.ID)
-		if errors.Is(err, asynq.ErrTaskNotFound) || err == nil && info.State != asynq.TaskStateArchived {
-			continue
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("read task %q: %w", a.ID, err))
-			if len(faults) >= faultsMost {
-				break // Redis is away, or the next sweep sees more
+	for some := range slices.Chunk(unknown, recordsTogether) {
+		var found []deadletter.Task
+		for _, a := range some {
+			if ctx.Err() != nil || len(faults) >= faultsMost { // the next sweep sees more
+				return errors.Join(append(faults, ctx.Err())...)
 			}
+			info, err := s.inspector.GetTaskInfo(a.Queue, a.ID) // knows no context
+			switch {
+			case err == nil && info.State == asynq.TaskStateArchived:
+				found = append(found, foundDead(info, a.At))
+			case err != nil && !errors.Is(err, asynq.ErrTaskNotFound):
+				faults = append(faults, fmt.Errorf("read task %q: %w", a.ID, err))
+			}
+		}
+		if len(found) == 0 {
 			continue
 		}
-		gathered = append(gathered, foundDead(info, a.At))
-		if bytes += len(info.Payload); len(gathered) >= recordsTogether || bytes >= recordsBytes {
-			flush()
+		if err := s.records.Record(ctx, found); err != nil {
+			faults = append(faults, err)
+			continue
 		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "archived tasks without a record have one now",
+			slog.String("queue", found[0].Queue), slog.Int("tasks", len(found)))
 	}
-	flush()
 	return errors.Join(faults...)
 }
 

@@ -21,6 +21,7 @@ import (
 type delivery struct {
 	task      *asynq.Task
 	id, queue string
+	last      context.Context //nolint:containedctx // ends when asynq needs an answer, half a margin before its deadline
 
 	retried  int // failures so far, as asynq counts: a worker that died while it had the task is one
 	allowed  int // asynq's MaxRetry: it archives the task on any error once retried has reached it

@@ -16,7 +16,6 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -179,20 +178,7 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	}
 	g.logReturned(ctx, d, need, errors.Join(cause, err))
 	pause := min(max(returnPauseMin, returned), returnPauseMost)
-	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, pause,
-		func(context.Context, waitlist.Task) error {
-			return engine.WaitWorker("worker "+g.fleet.name+" has no "+need.String(), pause)
-		})
-}
-
-// deferElsewhere sends a task back whose handler left it to another worker, see engine.WaitWorker. No retry is used.
-func (g *guard) deferElsewhere(
-	ctx context.Context, d *delivery, wait *engine.DeferredError, elapsed time.Duration,
-) error {
-	g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, wait)
-	g.finish(d, d.finish(KindAborted, d.used(wait), wait, elapsed))
-	return g.deferTask(ctx, d, reservations.Charge{}, reservations.Outcome{}, wait.Delay,
-		func(context.Context, waitlist.Task) error { return wait })
+	return g.deferTask(ctx, d, engine.Stop{Missing: "worker " + g.fleet.name + " has no " + need.String(), After: pause})
 }
 
 // logReturned logs that a task goes back for another worker: once a minute as a warning for each need.

@@ -10,9 +10,12 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/bounded"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
@@ -28,7 +31,9 @@ type guard struct {
 	enqueuer  *asynq.Client
 	inspector *asynq.Inspector
 	charges   func(*asynq.Task) ([]reservations.Charge, error)
-	passed    *passed // nil: every task that charges prices has a limit
+	// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside
+	// it. Tasks of a type that is forgotten are delivered one by one. Nil: every task that charges prices has a limit.
+	passed *bounded.Map[string, bool]
 
 	settleTimeout time.Duration
 	maxRefusals   int
@@ -40,7 +45,6 @@ type guard struct {
 	fleet         *fleet
 	follow        *follower // nil without a limiter
 
-	outage     outage
 	corrected  corrections
 	lateMost   time.Duration // see reservations.LateMost
 	goroutines goroutines    // of deliveries
@@ -60,7 +64,9 @@ type prepared func(context.Context) error
 func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delivery) (prepared, error)) error {
 	g.deliveries.Add(1)
 	defer g.deliveries.Add(-1)
-	d := &delivery{task: t, answers: make(chan error, 1)}
+	last, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	d := &delivery{task: t, last: last, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
 		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
 	})
@@ -68,10 +74,10 @@ func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delive
 	select {
 	case err := <-d.answers:
 		return err
-	case <-ctx.Done(): // asynq has taken the task back, or is about to fail it
+	case <-last.Done(): // asynq has taken the task back, or is about to fail it
 	}
-	if d.runs.Load() {
-		g.answer(ctx, d, func() error { return g.giveUp(ctx, d) })
+	if d.runs.Load() { // else run gives it up
+		g.giveUp(ctx, d)
 	}
 	return <-d.answers
 }
@@ -89,8 +95,11 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 	}
 	early, cancel := ahead(ctx, wholeMargin)
 	defer cancel()
-	if starts, err := g.onTime(ctx, early, d); !starts {
-		return err
+	if wait := time.Until(envelope.At(d.task)); wait > 0 { // woken a little before its time, as promoted tasks are
+		_ = pause.For(early, min(wait, bucket.Hold)) // longer only if the clocks differ, or a person ran the task
+	}
+	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
+		return g.refuse(ctx, d, expired)
 	}
 	if len(d.claims) > 0 {
 		if starts, err := g.begin(ctx, early, d); !starts {
@@ -147,23 +156,21 @@ func (g *guard) price(d *delivery) error {
 // other.
 func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 	err = d.verdict(err)
+	kind, level, message := KindFailed, slog.LevelWarn, "task can't be priced, will be retried"
+	var cause deadletter.Cause
 	if d.archives(err) {
-		if dropped := g.engine.Drop(ctx, d.handle(), d.turn); dropped != nil {
+		if dropped := g.engine.Leave(ctx, d.handle(), d.claims.Charges()); dropped != nil {
 			g.logTask(ctx, d, slog.LevelDebug, "refused task still in a waitlist", slog.Any("error", dropped))
 		}
-		cause := deadletter.CauseRefused
-		if errors.Is(err, tasks.ErrExpired) {
+		if cause = deadletter.CauseRefused; errors.Is(err, tasks.ErrExpired) {
 			cause = deadletter.CauseExpired
 		}
-		g.logTask(ctx, d, slog.LevelError, "task "+string(cause)+" and archived", slog.Any("error", err))
-		d.traceEnd(KindArchived, nil, err)
+		kind, level, message = KindArchived, slog.LevelError, "task "+string(cause)+" and archived"
 		g.emit(Event{Kind: KindRejected, Task: d.ref(), Err: err, Payload: d.task.Payload()})
-		g.keepRecord(ctx, d, KindArchived, cause, err, 0)
-		return err
 	}
-	d.traceEnd(KindFailed, nil, err)
-	g.logTask(ctx, d, slog.LevelWarn, "task can't be priced, will be retried", slog.Any("error", err))
-	g.keepRecord(ctx, d, KindFailed, "", err, 0)
+	g.logTask(ctx, d, level, message, slog.Any("error", err))
+	d.traceEnd(kind, nil, err)
+	g.keepRecord(ctx, d, kind, cause, err, 0)
 	return err
 }
 
@@ -181,8 +188,8 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 	d.turn = turn
 	g.engine.Claim(early, turn, d.claims)
 	if turn.State == waitlist.StateWaiting {
-		back := func(context.Context, waitlist.Task) error { return g.engine.Return(turn) }
-		return false, g.deferTask(ctx, d, reservations.ParseBucket(turn.Bucket), reservations.Outcome{}, 0, back)
+		kept := engine.Stop{Charge: reservations.ParseBucket(turn.Bucket), After: turn.Left(), Kept: true}
+		return false, g.deferTask(ctx, d, kept)
 	}
 	holding, cut := context.WithCancel(early)
 	defer cut()
@@ -193,126 +200,58 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 			if !c.Decided.IsZero() {
 				g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again")
 			}
-			fault = g.ask(ctx, early, c, ask)
+			fault = g.engine.Ask(ctx, early, c.Charge, ask)
 			return fault
 		})
+	if stopped == nil {
+		g.engine.Begun(d.handle(), turn, d.claims)
+		return true, nil
+	}
+	g.giveBack(ctx, d)
+	stop := engine.Stop{Charge: stopped.Charge}
 	switch {
-	case err != nil && fault == nil: // its hold was cut short
-		return false, g.cancelStart(ctx, d)
 	case reservations.IsPermanent(err):
-		g.giveBack(ctx, d)
 		return false, g.unable(ctx, d, tasks.Permanent(err))
 	case err != nil && ctx.Err() != nil: // asynq has taken the task back
-		g.giveBack(ctx, d)
 		return false, ctx.Err()
+	case err != nil && fault == nil: // its hold was cut short: it goes back to its place, or waits before all others
+		started := d.claims.Started()
+		stop = engine.Stop{Charge: started[len(started)-1].Charge, First: true}
 	case err != nil:
-		g.giveBack(ctx, d)
-		return false, g.waitForStore(ctx, d, stopped, err)
-	case stopped != nil:
-		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
-		g.giveBack(ctx, d)
-		return false, g.sendBack(ctx, d, stopped, stopped.Outcome)
-	}
-	g.engine.Begun(d.handle(), turn, d.claims)
-	return true, nil
-}
-
-// ask asks one bucket. A new task does not ask one that alone could not be asked a moment ago.
-func (g *guard) ask(ctx, early context.Context, c *reservations.Claim, ask func(context.Context) error) error {
-	bucket := c.Charge.Bucket()
-	if c.Charge.Held == "" {
-		if err := g.engine.Faulty(bucket); err != nil {
-			return err
-		}
-	}
-	if err := g.outage.admit(early); err != nil {
-		return err
-	}
-	return g.learn(ctx, bucket, ask(early))
-}
-
-// learn notes what the error of a bucket, or nil, says of the store, and returns it. A bucket that alone can't be asked
-// shows that the store answers.
-func (g *guard) learn(ctx context.Context, bucket string, err error) error {
-	alone := errors.Is(err, reservations.ErrBucket)
-	switch {
-	case err != nil && (reservations.IsPermanent(err) || ctx.Err() != nil && !alone):
-		g.outage.pass()
-	case err != nil && !alone:
-		if g.outage.report(err) {
-			g.log.LogAttrs(ctx, slog.LevelWarn, "the store of the buckets does not answer, tasks with a limit wait for it",
-				slog.Any("error", err))
-		}
+		stop.Cause = err
 	default:
-		if g.outage.report(nil) {
-			g.log.LogAttrs(ctx, slog.LevelInfo, "the store of the buckets answers again")
-		}
-		if alone {
-			bucket = ""
-		}
-		g.engine.Answered(ctx, bucket)
+		stop.Outcome = stopped.Outcome
+		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 	}
-	return err
+	return false, g.deferTask(ctx, d, stop)
 }
 
-// sendBack lets the task wait for the bucket of c.
-func (g *guard) sendBack(ctx context.Context, d *delivery, c *reservations.Claim, o reservations.Outcome) error {
-	return g.deferTask(ctx, d, c.Charge, o, o.Wait(), func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.Wait(ctx, t, d.turn, c.Charge, o)
-	})
-}
-
-// unavailable lets the task wait for the bucket of c, which did not answer.
-func (g *guard) waitForStore(ctx context.Context, d *delivery, c *reservations.Claim, cause error) error {
-	return g.deferTask(ctx, d, c.Charge, reservations.Outcome{}, 0, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitStore(ctx, t, d.turn, c.Charge, cause)
-	})
-}
-
-// deferTask returns the deferral that wait made. It uses no retry; on the last delivery that asynq grants, a copy
-// waits instead of the task. C is the charge that the task waits for, delay about how long it waits.
-func (g *guard) deferTask(
-	ctx context.Context, d *delivery, c reservations.Charge, o reservations.Outcome, delay time.Duration,
-	wait func(context.Context, waitlist.Task) error,
-) error {
+// deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last
+// delivery that asynq grants, a copy waits instead of the task.
+func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
-		return g.expire(ctx, d, expired)
+		return g.refuse(ctx, d, expired)
 	}
 	waits := d.handle()
 	if d.lastDelivery() {
-		id, err := g.succeed(last, d, delay)
+		id, err := g.succeed(last, d, stop.Delay())
 		if err != nil {
 			return err
 		}
 		waits.ID = id
 	}
-	err := wait(last, waits)
-	event := Event{Kind: KindDeferred, Task: d.ref(), Charge: c, Outcome: o, Err: err}
-	if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
-		event.Until = deferred.Until
+	deferred := g.engine.Wait(last, waits, d.turn, stop)
+	event := Event{
+		Kind: KindDeferred, Task: d.ref(), Charge: stop.Charge, Outcome: stop.Outcome, Err: deferred, Until: deferred.Until,
 	}
-	g.logCharge(ctx, d, c, slog.LevelDebug, "task waits",
-		slog.String("state", string(o.State)), slog.Time("until", event.Until), slog.Any("reason", err))
+	g.logCharge(ctx, d, stop.Charge, slog.LevelDebug, "task waits",
+		slog.String("state", string(deferred.State)), slog.Time("until", deferred.Until), slog.Any("reason", deferred))
 	d.traceDeferral(event)
 	g.emit(event)
 	if waits.ID != d.id {
 		return nil // ends the original
 	}
-	return err
-}
-
-// cancelStart cancels the starts of a task that does not run after all. The task goes back to its place, or waits
-// before all others.
-func (g *guard) cancelStart(ctx context.Context, d *delivery) error {
-	started := d.claims.Started()
-	g.giveBack(ctx, d)
-	if ctx.Err() != nil {
-		return ctx.Err() // asynq has taken the task back
-	}
-	last := started[len(started)-1]
-	return g.deferTask(ctx, d, last.Charge, last.Outcome, 0, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitFirst(ctx, t, d.turn, last.Charge)
-	})
+	return deferred
 }

@@ -22,21 +22,3 @@ func (l asynqLogger) Fatal(args ...any) { l.write(slog.LevelError, args) }
 func (l asynqLogger) write(level slog.Level, args []any) {
 	l.log.LogAttrs(context.Background(), level, "asynq", slog.String("says", fmt.Sprint(args...)))
 }
-
-// asynqLevel is the lowest level that the logger shows, so that asynq formats no lines below it.
-func asynqLevel(log *slog.Logger) asynq.LogLevel {
-	levels := []struct {
-		slog  slog.Level
-		asynq asynq.LogLevel
-	}{
-		{slog.LevelDebug, asynq.DebugLevel},
-		{slog.LevelInfo, asynq.InfoLevel},
-		{slog.LevelWarn, asynq.WarnLevel},
-	}
-	for _, l := range levels {
-		if log.Enabled(context.Background(), l.slog) {
-			return l.asynq
-		}
-	}
-	return asynq.ErrorLevel
-}

@@ -21,7 +21,7 @@ const (
 	sightingsKept = 16
 )
 
-// sighting is an observation, and when it was reported.
+// sighting is an observation, and when it was reported or sent.
 type sighting struct {
 	seen reservations.Observation
 	at   time.Time
@@ -126,28 +126,23 @@ func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s 
 
 // corrections are the last observations that were sent to buckets. The zero value is ready.
 type corrections struct {
-	bounded.Map[string, correction]
-}
-
-type correction struct {
-	seen reservations.Observation
-	at   time.Time
+	bounded.Map[string, sighting]
 }
 
 // due reports whether an observation has to be sent, and stores it then.
 func (t *corrections) due(bucket string, seen reservations.Observation, now time.Time) (due bool) {
-	t.Change(bucket, func(last *correction) {
+	t.Change(bucket, func(last *sighting) {
 		if due = now.Sub(last.at) >= observeEvery || last.below(seen); due {
-			*last = correction{seen: seen, at: now}
+			*last = sighting{seen: seen, at: now}
 		}
 	})
 	return due
 }
 
 // below reports whether seen has less of any meter, or a meter that was not sent. One that may go up is always sent.
-func (l correction) below(seen reservations.Observation) bool {
+func (s sighting) below(seen reservations.Observation) bool {
 	for meter, n := range seen.Remaining {
-		if before, ok := l.seen.Remaining[meter]; !ok || n < before {
+		if before, ok := s.seen.Remaining[meter]; !ok || n < before {
 			return true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -37,14 +37,15 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	if e.refusal == nil {
 		return e
 	}
-	if len(d.claims) == 0 {
-		e.times, _ = g.count(ctx, d, e.refusal)
-		return e
+	most := reservations.MaxBlockMost
+	if len(d.claims) > 0 {
+		most = g.longestBlock(d.charge())
 	}
-	most := g.longestBlock(d.charge())
 	e.refusal.After = min(e.refusal.After, most)
 	var before time.Duration
-	e.times, before = g.count(ctx, d, e.refusal)
+	if e.times, before = g.count(ctx, d, e.refusal); len(d.claims) == 0 {
+		return e
+	}
 	if e.alone = before >= most; e.alone {
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider once more, only the task waits",
 			slog.Duration("for", e.refusal.After), slog.Any("refusal", e.refusal.Err))
@@ -84,7 +85,7 @@ func refusalIn(err error) *reservations.RetryAfterError {
 	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return nil
 	}
-	return &reservations.RetryAfterError{After: min(refusal.After, reservations.MaxBlockMost), Err: err}
+	return &reservations.RetryAfterError{After: refusal.After, Err: err}
 }
 
 // block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
@@ -156,18 +157,10 @@ func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
 // deferRefused sends a task back whose call the provider refused. No retry is used, and the task starts first after
 // the block.
 func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed time.Duration) error {
-	g.logTask(ctx, d, slog.LevelDebug, "task refused by the provider",
-		slog.Duration("elapsed", elapsed), slog.Any("error", e.err))
-	g.finish(d, d.finish(KindRefused, d.used(e.err), e.err, elapsed))
-	wait, c := e.refusal.After, d.charge()
-	if !e.blocked.At.IsZero() {
-		wait = e.blocked.Wait()
-	}
-	if e.alone {
-		c = reservations.Charge{}
-	}
-	return g.deferTask(ctx, d, d.charge(), e.blocked, wait, func(ctx context.Context, t waitlist.Task) error {
-		return g.engine.WaitRefused(ctx, t, c, e.refusal.After, e.blocked, e.err, e.cause)
+	g.finish(ctx, d, KindRefused, e.err, elapsed, slog.LevelDebug, "task refused by the provider")
+	return g.deferTask(ctx, d, engine.Stop{
+		Charge: d.charge(), Alone: e.alone, Outcome: e.blocked, Cause: e.cause, Refusal: e.err, First: true,
+		After: e.refusal.After,
 	})
 }
 

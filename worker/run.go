@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -17,23 +18,33 @@ import (
 // run calls the handler, and returns the result for asynq; errAnswered if asynq has one.
 func (g *guard) run(ctx, early context.Context, d *delivery, handle prepared) error {
 	g.announce(ctx, d)
-	ended := g.pending.add(kindHandler, d.id) // before the delivery can be answered
-	stop := g.watch(ctx, d)
+	d.turn = engine.Turn{Charges: d.turn.Charges} // it has left the waitlists
+	ended := g.pending.add(kindHandler, d.id)     // before the delivery can be answered
+	d.began = time.Now()
+	if d.runs.Store(true); d.last.Err() != nil {
+		g.giveUp(ctx, d)
+	}
 	e := g.handled(ctx, early, d, handle, ended)
-	stop()
 	if !d.answered.CompareAndSwap(false, true) {
 		return errAnswered
 	}
-	if e.lost != nil && ctx.Err() == nil {
-		return g.deferLost(ctx, d, e, time.Since(d.began))
+	elapsed := time.Since(d.began)
+	elsewhere, left := errors.AsType[*engine.DeferredError](e.err)
+	switch {
+	case ctx.Err() != nil: // asynq has taken the task back
+	case e.lost != nil:
+		const text = "task lost its lease of a call in flight, will be delivered again"
+		g.finish(ctx, d, KindAborted, e.lost, elapsed, slog.LevelWarn, text)
+		lost := leased(d.claims)
+		return g.deferTask(ctx, d, engine.Stop{Charge: lost[len(lost)-1].Charge, First: true})
+	case e.refusal != nil && g.forgives(ctx, d, e):
+		return g.deferRefused(ctx, d, e, elapsed)
+	case left:
+		g.logReturned(ctx, d, register.Need{Type: d.task.Type(), Limit: d.charge().Limit}, elsewhere)
+		g.finish(ctx, d, KindAborted, e.err, elapsed, slog.LevelDebug, "task left to another worker")
+		return g.deferTask(ctx, d, engine.Stop{Missing: elsewhere.Missing, After: elsewhere.Delay})
 	}
-	if e.refusal != nil && ctx.Err() == nil && g.forgives(ctx, d, e) {
-		return g.deferRefused(ctx, d, e, time.Since(d.began))
-	}
-	if elsewhere, ok := errors.AsType[*engine.DeferredError](e.err); ok && ctx.Err() == nil {
-		return g.deferElsewhere(ctx, d, elsewhere, time.Since(d.began))
-	}
-	return g.conclude(ctx, d, e.err, time.Since(d.began))
+	return g.conclude(ctx, d, e.err, elapsed)
 }
 
 // handled runs the handler. Charges are settled when the handler returns, which may be after asynq got an answer;
@@ -49,7 +60,8 @@ func (g *guard) handled(ctx, early context.Context, d *delivery, handle prepared
 	lost := context.Cause(kept)
 	stop()
 	e := g.end(ctx, d, err)
-	if errors.Is(lost, reservations.ErrLeaseLost) && canAgain(err) {
+	final := err == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask)
+	if errors.Is(lost, reservations.ErrLeaseLost) && !final {
 		e.lost = lost
 	}
 	g.settle(ctx, d, e.err) // after the block: what is given back is there when it ends
@@ -99,38 +111,36 @@ func notCalled(err error) bool {
 	return errors.Is(err, asynq.ErrHandlerNotFound) || errors.Is(err, reservations.ErrNotCalled)
 }
 
-// finish describes the end of a task.
-func (d *delivery) finish(k Kind, used reservations.Tokens, err error, elapsed time.Duration) Event {
-	return Event{
-		Task: d.ref(), Charges: d.claims.Charges(), Kind: k, Used: used, Foreign: !d.runs.Load(), Elapsed: elapsed,
+// finish reports the end of a task that ran: to the log, to its span, and to the hooks.
+func (g *guard) finish(
+	ctx context.Context, d *delivery, k Kind, err error, elapsed time.Duration, level slog.Level, message string,
+) {
+	e := Event{
+		Task: d.ref(), Charges: d.claims.Charges(), Kind: k, Used: d.used(err), Foreign: !d.runs.Load(), Elapsed: elapsed,
 		Err: err, Payload: d.task.Payload(),
 	}
+	if g.log.Enabled(ctx, level) {
+		g.logTask(ctx, d, level, message, d.endAttrs(e)...)
+	}
+	d.traceEnd(k, e.Used, err)
+	g.emit(e)
 }
 
-// finish reports the end of a task, to its span and to the hooks.
-func (g *guard) finish(d *delivery, f Event) {
-	d.traceEnd(f.Kind, f.Used, f.Err)
-	g.emit(f)
-}
-
-// conclude reports the result of a task: to the log, to the hooks, to the record, and to asynq.
+// conclude reports the result of a task, also to its record, and returns it for asynq.
 func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed time.Duration) error {
-	f := d.finish(KindFailed, d.used(err), d.verdict(err), elapsed)
-	level, message := slog.LevelWarn, "task failed, will be retried"
+	err = d.verdict(err)
+	kind, level, message := KindFailed, slog.LevelWarn, "task failed, will be retried"
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		f.Kind, level, message = KindAborted, slog.LevelWarn, "task aborted, will be delivered again"
-	case f.Err == nil:
-		f.Kind, level, message = KindSucceeded, slog.LevelInfo, "task done"
-	case errors.Is(f.Err, asynq.RevokeTask):
-		f.Kind, level, message = KindDropped, slog.LevelInfo, "task dropped"
-	case d.archives(f.Err), d.lastDelivery():
-		f.Kind, level, message = KindArchived, slog.LevelError, "task failed and archived"
+		kind, level, message = KindAborted, slog.LevelWarn, "task aborted, will be delivered again"
+	case err == nil:
+		kind, level, message = KindSucceeded, slog.LevelInfo, "task done"
+	case errors.Is(err, asynq.RevokeTask):
+		kind, level, message = KindDropped, slog.LevelInfo, "task dropped"
+	case d.archives(err), d.lastDelivery():
+		kind, level, message = KindArchived, slog.LevelError, "task failed and archived"
 	}
-	if g.log.Enabled(ctx, level) {
-		g.logTask(ctx, d, level, message, d.endAttrs(f)...)
-	}
-	g.finish(d, f)
-	g.keepRecord(ctx, d, f.Kind, causeOf(f.Err), f.Err, elapsed)
-	return f.Err
+	g.finish(ctx, d, kind, err, elapsed, level, message)
+	g.keepRecord(ctx, d, kind, causeOf(err), err, elapsed)
+	return err
 }

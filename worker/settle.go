@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/headway-go/headway/reservations"
@@ -26,6 +27,11 @@ func (g *guard) settle(ctx context.Context, d *delivery, err error) {
 		}
 		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c))
 	})
+}
+
+// leased are the claims that have slots of calls in flight.
+func leased(cs reservations.Claims) reservations.Claims {
+	return slices.DeleteFunc(slices.Clone(cs), func(c *reservations.Claim) bool { return c.Charge.Lease == 0 })
 }
 
 // giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.

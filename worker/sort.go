@@ -7,7 +7,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
@@ -42,9 +41,3 @@ func (g *guard) foreseeable(t *asynq.Task) (charges []reservations.Charge, err e
 	}
 	return charges, err
 }
-
-// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside it.
-// Tasks of a type that is forgotten are delivered one by one. Safe for concurrent use.
-type passed struct{ bounded.Map[string, bool] }
-
-func (p *passed) add(name string) { p.Change(name, func(is *bool) { *is = true }) }

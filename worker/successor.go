@@ -126,17 +126,10 @@ func successorHeaders(d *delivery) (map[string]string, error) {
 
 // nextID is id~1, and id~2 after it.
 func nextID(id string) string {
-	if base, n, ok := cutLast(id, "~"); ok {
-		if i, err := strconv.Atoi(n); err == nil && i > 0 {
-			return base + "~" + strconv.Itoa(i+1)
+	if i := strings.LastIndex(id, "~"); i >= 0 {
+		if n, err := strconv.Atoi(id[i+1:]); err == nil && n > 0 {
+			return id[:i+1] + strconv.Itoa(n+1)
 		}
 	}
 	return id + "~1"
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }

@@ -80,7 +80,7 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 		IsFailure:      engine.IsFailure,
 		RetryDelayFunc: engine.RetryDelay,
 		Logger:         asynqLogger{log: w.config.Logger},
-		LogLevel:       asynqLevel(w.config.Logger), //nolint:contextcheck // it only asks which level is on
+		LogLevel:       asynq.DebugLevel, // the logger leaves out what is below its own level
 	})
 }
 

@@ -70,67 +70,20 @@ func TestAheadOfTheDeadline(t *testing.T) {
 	})
 }
 
-func TestOutageLetsOneAskAtATime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var o outage
-		ctx, down := t.Context(), errors.New("down")
-		everybody := func() bool { return errors.Join(o.admit(ctx), o.admit(ctx)) == nil }
-		if !everybody() {
-			t.Error("a task does not ask a store that is up")
-		}
-		if once, twice := o.report(down), o.report(down); !once || twice {
-			t.Error("an outage that has begun was reported as ended")
-		}
-		if o.admit(ctx) != nil {
-			t.Error("no task may probe whether the store is up again")
-		}
-		began := time.Now()
-		if err := o.admit(ctx); !errors.Is(err, down) || time.Since(began) != probePatience {
-			t.Errorf("a second one while the first asks: %v after %v", err, time.Since(began))
-		}
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		if err := o.admit(gone); !errors.Is(err, down) {
-			t.Errorf("one whose time is over: %v", err)
-		}
-		o.pass()
-		if o.admit(ctx) != nil {
-			t.Error("the next one may ask when the first learned nothing")
-		}
-		second := make(chan error)
-		go func() { second <- o.admit(ctx) }()
-		synctest.Wait()
-		if !o.report(nil) {
-			t.Error("no task was notified of the end of the outage")
-		}
-		if err := <-second; err != nil {
-			t.Errorf("a task that waited for the answer was sent back: %v", err)
-		}
-		if !everybody() || o.report(nil) {
-			t.Error("a task does not ask a store that is up again")
-		}
-	})
-}
-
+// What asynq logs below the level of the logger is left out.
 func TestAsynqLogger(t *testing.T) {
 	t.Parallel()
-	for level, want := range map[slog.Level]asynq.LogLevel{
-		slog.LevelDebug: asynq.DebugLevel, slog.LevelInfo: asynq.InfoLevel, slog.LevelWarn: asynq.WarnLevel,
-		slog.LevelError: asynq.ErrorLevel,
+	for level, want := range map[slog.Level]int{
+		slog.LevelDebug: 5, slog.LevelInfo: 4, slog.LevelWarn: 3, slog.LevelError: 2,
 	} {
 		var out bytes.Buffer
-		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
-		if got := asynqLevel(log); got != want {
-			t.Errorf("%v becomes %v", level, got)
-		}
-		l := asynqLogger{log: log}
+		l := asynqLogger{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}
 		l.Debug("said")
 		l.Info("said")
 		l.Warn("said")
 		l.Error("said")
 		l.Fatal("said")
-		if n, want := bytes.Count(out.Bytes(), []byte("says=said")), 1+int(asynq.FatalLevel-want); n != want {
+		if n := bytes.Count(out.Bytes(), []byte("says=said")); n != want {
 			t.Errorf("%v: %d lines, want %d", level, n, want)
 		}
 	}

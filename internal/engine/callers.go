@@ -68,14 +68,10 @@ func (c *callers) listen(ctx context.Context, number string) (called, ended <-ch
 	c.mu.Unlock()
 	select {
 	case <-open.ready:
+		return own, open.ended, nil
 	case <-ctx.Done():
-		select {
-		case <-open.ready: // the place is given back by Leave
-		default:
-			return nil, nil, context.Cause(ctx)
-		}
+		return nil, nil, context.Cause(ctx)
 	}
-	return own, open.ended, nil
 }
 
 // forget ends what listen began.
@@ -113,7 +109,7 @@ func (c *callers) live(ctx context.Context) (missed bool) {
 	defer cancel()
 	missed, err := c.s.list.Live(ctx, c.process, aliveFor)
 	if err != nil {
-		c.s.config.Logger.DebugContext(ctx, "no sign of life for direct callers", slog.Any("error", err))
+		c.s.log.DebugContext(ctx, "no sign of life for direct callers", slog.Any("error", err))
 	}
 	return missed
 }

@@ -21,9 +21,9 @@ const (
 	// waitingText is how the text of each deferral begins.
 	waitingText = "waiting for limit "
 	// waitingUnlimited is how that of a task without a limit begins.
-	waitingUnlimited = "waiting, refused by the provider: "
+	waitingUnlimited = "waiting, refused by the provider"
 	// WaitingWorker is how that of a task begins that a worker returned because it lacks something.
-	WaitingWorker = "waiting for another worker: "
+	WaitingWorker = "waiting for another worker"
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -52,9 +52,10 @@ type DeferredError struct {
 	// Refusal is why the provider refused the call of a task that had started; nil where it did not.
 	Refusal error
 
-	// missing is what the worker lacks that returned the task; empty for other tasks.
-	missing string
-	// unwatched says that Redis could not store the wait: asynq's forwarder alone delivers the task.
+	// Missing is what the worker lacks that returned the task; empty for other tasks.
+	Missing string
+
+	// unwatched says that the task is in no waitlist: asynq's forwarder alone delivers the task.
 	unwatched bool
 }
 
@@ -63,25 +64,29 @@ func (e *DeferredError) Error() string {
 }
 
 func (e *DeferredError) text() string {
-	when := fmt.Sprintf("until %s, %s from %s", envelope.ClockText(e.Until), RoundText(e.Delay),
-		envelope.ClockText(e.Until.Add(-e.Delay)))
+	what, why := fmt.Sprintf(waitingText+"%s (%s)", e.Bucket, e.State), ""
 	switch {
-	case e.missing != "":
-		return WaitingWorker + when + ": " + e.missing
+	case e.Missing != "":
+		what, why = WaitingWorker, ": "+e.Missing
+	case e.Refusal != nil && e.Bucket == "":
+		what, why = waitingUnlimited, fmt.Sprintf(": %v", e.Refusal)
 	case e.Refusal != nil:
-		return e.refusalText(when)
+		what, why = what+", refused by the provider", fmt.Sprintf(": %v", e.Refusal)
+		if e.Cause != nil {
+			why += fmt.Sprintf(" (the bucket could not be asked: %v)", e.Cause)
+		}
+	case e.Cause != nil:
+		what, why = what+", which could not be asked", fmt.Sprintf(": %v", e.Cause)
 	}
-	if e.Cause != nil {
-		return fmt.Sprintf(waitingText+"%s (%s), which could not be asked: %s: %v", e.Bucket, e.State, when, e.Cause)
-	}
-	return fmt.Sprintf(waitingText+"%s (%s): %s", e.Bucket, e.State, when)
+	return fmt.Sprintf("%s: until %s, %s from %s%s",
+		what, envelope.ClockText(e.Until), RoundText(e.Delay), envelope.ClockText(e.Until.Add(-e.Delay)), why)
 }
 
-// WaitWorker sends a task back that this worker can't serve and another worker may: asynq delivers it again after d, to
-// the second. No retry is used. Missing says what this worker lacks. The answer is as for Wait.
+// WaitWorker is what a handler returns for a task that this worker can't serve and another worker may: asynq delivers
+// it again after d, to the second. No retry is used. Missing says what this worker lacks.
 func WaitWorker(missing string, d time.Duration) error {
 	return &DeferredError{
-		State: reservations.StateWaiting, Delay: d, Until: time.Now().Add(d), missing: missing, unwatched: true,
+		State: reservations.StateWaiting, Delay: d, Until: time.Now().Add(d), Missing: missing, unwatched: true,
 	}
 }
 

@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/headway-go/headway/reservations"
 )
 
 func TestRetryDelay(t *testing.T) {
@@ -37,8 +41,9 @@ func TestFaults(t *testing.T) {
 	if f.over("a") {
 		t.Error("an outage ended that never began")
 	}
-	f.note("a", fault{until: now.Add(time.Second)}, false)
-	f.note("b", fault{until: now.Add(time.Second)}, true)
+	away := errors.New("away")
+	f.note("a", fault{until: now.Add(time.Second), cause: away})
+	f.note("b", fault{until: now.Add(time.Second), cause: reservations.ErrBucket})
 	if _, ok := f.find("a", now); ok {
 		t.Error("a bucket is not asked whose store was away")
 	}
@@ -51,7 +56,7 @@ func TestFaults(t *testing.T) {
 	if !f.over("a") || f.over("a") {
 		t.Error("an outage ends once")
 	}
-	f.note("a", fault{until: now.Add(time.Second)}, false)
+	f.note("a", fault{until: now.Add(time.Second), cause: away})
 	if !f.over("") || f.over("a") {
 		t.Error("the answer of a store does not end its outage")
 	}
@@ -61,4 +66,47 @@ func TestFaults(t *testing.T) {
 	if f.over("b") {
 		t.Error("the end of a fault is taken for that of an outage")
 	}
+}
+
+func TestOutageLetsOneAskAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var o faults
+		ctx, down := t.Context(), errors.New("down")
+		everybody := func() bool { return errors.Join(o.admit(ctx), o.admit(ctx)) == nil }
+		if !everybody() {
+			t.Error("a task does not ask a store that is up")
+		}
+		if once, twice := o.note("a", fault{cause: down}), o.note("a", fault{cause: down}); !once || twice {
+			t.Error("an outage that has begun was reported as ended")
+		}
+		if o.admit(ctx) != nil {
+			t.Error("no task may probe whether the store is up again")
+		}
+		began := time.Now()
+		if err := o.admit(ctx); !errors.Is(err, down) || time.Since(began) != probePatience {
+			t.Errorf("a second one while the first asks: %v after %v", err, time.Since(began))
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := o.admit(gone); !errors.Is(err, down) {
+			t.Errorf("one whose time is over: %v", err)
+		}
+		o.pass()
+		if o.admit(ctx) != nil {
+			t.Error("the next one may ask when the first learned nothing")
+		}
+		second := make(chan error)
+		go func() { second <- o.admit(ctx) }()
+		synctest.Wait()
+		if !o.over("") {
+			t.Error("no task was notified of the end of the outage")
+		}
+		if err := <-second; err != nil {
+			t.Errorf("a task that waited for the answer was sent back: %v", err)
+		}
+		if !everybody() || o.over("") {
+			t.Error("a task does not ask a store that is up again")
+		}
+	})
 }

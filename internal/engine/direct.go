@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -26,7 +25,7 @@ func (s *Engine) Enter(ctx context.Context, claims reservations.Claims) reservat
 	p := &place{s: s, number: s.callers.number(), claims: claims}
 	p.task = waitlist.Caller(s.callers.process, p.number)
 	if err := p.arrive(ctx); err != nil {
-		s.config.Logger.DebugContext(ctx, "waitlists can't be read, a caller asks as a new one", slog.Any("error", err))
+		s.log.DebugContext(ctx, "waitlists can't be read, a caller asks as a new one", slog.Any("error", err))
 	}
 	return p
 }
@@ -89,16 +88,14 @@ func (p *place) join(
 ) (next time.Duration, stored bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout) // so that Leave comes after it
 	defer cancel()
-	c, o := stopped.Charge, stopped.Outcome
-	if cause != nil {
-		cause = p.s.WaitStore(ctx, p.task, p.turn, c, cause)
-	} else {
-		p.s.Answered(ctx, c.Bucket())
-		cause = p.s.Wait(ctx, p.task, p.turn, c, o)
+	stop := Stop{Charge: stopped.Charge, Cause: cause}
+	if cause == nil {
+		p.s.Answered(ctx, stopped.Charge.Bucket())
+		stop.Outcome = stopped.Outcome
 	}
+	deferred := p.s.Wait(ctx, p.task, p.turn, stop)
 	p.waits = true
-	deferred, ok := errors.AsType[*DeferredError](cause)
-	if !ok || !deferred.unwatched {
+	if !deferred.unwatched {
 		return callerNet + rand.N(callerNet), true //nolint:gosec // jitter needs no secrecy
 	}
 	p.release(ctx, stopped)
@@ -129,8 +126,8 @@ func (p *place) Leave(ctx context.Context) {
 	if !p.waits {
 		return
 	}
-	if err := p.s.leave(ctx, p.task, p.claims.Charges()); err != nil {
-		p.s.config.Logger.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
+	if err := p.s.Leave(ctx, p.task, p.claims.Charges()); err != nil {
+		p.s.log.DebugContext(ctx, "caller still in a waitlist", slog.Any("error", err))
 	}
 }
 
@@ -154,7 +151,8 @@ func (d *dispatcher) dropDead(ctx context.Context, look waitlist.Look) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
-	gone := map[waitlist.Task]reservations.Charge{}
+	var gone []waitlist.Task
+	var charges [][]reservations.Charge
 	for i := range look.Due {
 		due := &look.Due[i]
 		drop := func(w waitlist.Waiting) bool {
@@ -162,19 +160,14 @@ func (d *dispatcher) dropDead(ctx context.Context, look waitlist.Look) error {
 			if dead[process] {
 				c := reservations.ParseBucket(due.Bucket)
 				c.Tokens = w.Tokens
-				gone[w.Task] = c
+				gone, charges = append(gone, w.Task), append(charges, []reservations.Charge{c})
 			}
 			return dead[process]
 		}
 		due.Heads, due.Promoted = slices.DeleteFunc(due.Heads, drop), slices.DeleteFunc(due.Promoted, drop)
 	}
 	d.s.after(ctx, "caller of a dead process still in a waitlist", func(ctx context.Context) error {
-		for t, c := range gone {
-			if err := d.s.leave(ctx, t, []reservations.Charge{c}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.s.LeaveAll(ctx, gone, charges)
 	})
 	return nil
 }

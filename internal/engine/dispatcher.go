@@ -43,25 +43,32 @@ const (
 	refreshMost = 10000
 	// CallTimeout bounds one call to Redis.
 	CallTimeout = 5 * time.Second
-	// ErrorPause is how soon Redis is asked again after an error. It doubles, up to ErrorPauseMost.
-	ErrorPause = 100 * time.Millisecond
-	// ErrorPauseMost bounds ErrorPause.
-	ErrorPauseMost = 2 * time.Second
+	// errorPause is how soon Redis is asked again after an error. It doubles, up to errorPauseMost.
+	errorPause     = 100 * time.Millisecond
+	errorPauseMost = 2 * time.Second
 )
+
+// PauseAfter returns how long to wait until Redis is asked again: last is the pause before, zero where there was no
+// error. It is zero if err is nil.
+func PauseAfter(err error, last time.Duration) time.Duration {
+	if err == nil {
+		return 0
+	}
+	return min(max(errorPause, 2*last), errorPauseMost)
+}
 
 // dispatcher promotes waiting tasks when their tokens are there. Every started scheduler runs one; the one that
 // holds the lease in Redis is on duty for the fleet. All its state is in Redis, so any other takes over.
 type dispatcher struct {
-	s    *Engine
-	id   string
-	kick chan struct{} // holds one: look sooner
+	s  *Engine
+	id string
 
-	followed   atomic.Pointer[reservations.LimitSet] // that the buckets of all waitlists follow
-	refreshing atomic.Bool
-	onDuty     atomic.Bool
+	followed atomic.Pointer[reservations.LimitSet] // that the buckets of all waitlists follow
+	onDuty   atomic.Bool
 
-	mu   sync.Mutex // guards next
-	next time.Time  // when to look
+	mu    sync.Mutex // guards next, and the setting of timer
+	next  time.Time  // when to look
+	timer *time.Timer
 
 	// What is below belongs to the goroutine of run.
 	paused  map[string]bool // by queue, as of checked
@@ -81,23 +88,16 @@ type waking struct {
 }
 
 func newDispatcher(s *Engine) *dispatcher {
-	return &dispatcher{s: s, id: uuid.NewString(), kick: make(chan struct{}, 1), paused: map[string]bool{}}
+	return &dispatcher{s: s, id: uuid.NewString(), timer: time.NewTimer(0), paused: map[string]bool{}}
 }
 
 // look has the dispatcher look in d, unless it looks sooner anyway.
 func (d *dispatcher) look(in time.Duration) {
 	d.mu.Lock()
-	at := time.Now().Add(in)
-	sooner := at.Before(d.next)
-	if sooner {
+	defer d.mu.Unlock()
+	if at := time.Now().Add(in); at.Before(d.next) {
 		d.next = at
-	}
-	d.mu.Unlock()
-	if sooner {
-		select {
-		case d.kick <- struct{}{}:
-		default: // it is about to see that
-		}
+		d.timer.Reset(in)
 	}
 }
 
@@ -110,18 +110,12 @@ func (d *dispatcher) run(ctx context.Context) {
 	})
 	defer stop()
 	defer d.resign(ctx)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer d.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.kick:
-			d.mu.Lock()
-			timer.Reset(time.Until(d.next))
-			d.mu.Unlock()
-			continue
-		case <-timer.C:
+		case <-d.timer.C:
 		}
 		began := time.Now()
 		d.mu.Lock()
@@ -131,14 +125,12 @@ func (d *dispatcher) run(ctx context.Context) {
 		if d.heal(ctx, err); err != nil {
 			rest = d.pause
 		}
+		d.look(rest)
 		d.mu.Lock()
-		if at := time.Now().Add(rest); at.Before(d.next) {
-			d.next = at
-		}
 		if soonest := began.Add(max(dispatcherPause, d.pause)); d.next.Before(soonest) {
 			d.next = soonest
 		}
-		timer.Reset(time.Until(d.next))
+		d.timer.Reset(time.Until(d.next))
 		d.mu.Unlock()
 	}
 }
@@ -159,7 +151,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 		return look.Rest, nil
 	}
 	if look.TookOver {
-		d.s.config.Logger.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
+		d.s.log.DebugContext(ctx, "on duty as dispatcher", slog.String("dispatcher", d.id))
 		if err = d.takeOver(ctx); err != nil {
 			return 0, err
 		}
@@ -194,9 +186,9 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	for _, due := range look.Due {
 		due.Heads = slices.DeleteFunc(due.Heads, paused)
 		due.Promoted = slices.DeleteFunc(due.Promoted, paused)
-		p, err := plan(due, look.Now, d.s.config.Delivery)
+		p, err := plan(due, look.Now, d.s.delivery)
 		if err != nil {
-			d.s.config.Logger.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
+			d.s.log.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
 		}
 		if len(due.Heads) == 0 && len(d.paused) > 0 {
 			p.Next = pausedEvery
@@ -255,11 +247,11 @@ func (d *dispatcher) wake(ctx context.Context) (next time.Duration) {
 			continue
 		}
 		for _, w := range all {
-			w.at = now.Add(ErrorPause)
+			w.at = now.Add(errorPause)
 			d.awake = append(d.awake, w)
 		}
 		if d.unwoken.Due(now) {
-			d.s.config.Logger.WarnContext(ctx, "promoted tasks are not delivered yet",
+			d.s.log.WarnContext(ctx, "promoted tasks are not delivered yet",
 				slog.String("queue", queue), slog.Int("tasks", len(all)), slog.Any("error", err))
 		}
 	}
@@ -300,7 +292,7 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 			return
 		}
 		if err := d.s.list.Park(ctx, []waitlist.Task{w.task}); err != nil {
-			d.s.config.Logger.DebugContext(ctx, "promoted task of a dead worker still counts",
+			d.s.log.DebugContext(ctx, "promoted task of a dead worker still counts",
 				slog.String("task_id", w.task.ID), slog.Any("error", err))
 		}
 	case asynqdb.Unknown:
@@ -343,7 +335,7 @@ func (d *dispatcher) ring(ctx context.Context, rung []waitlist.Rung) {
 	}
 	for queue, of := range ids {
 		if _, err := d.s.queues.Wake(ctx, queue, of, 0); err != nil {
-			d.s.config.Logger.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
+			d.s.log.WarnContext(ctx, "tasks are delivered up to two seconds after their time",
 				slog.String("queue", queue), slog.Int("tasks", len(of)), slog.Any("error", err))
 		}
 	}
@@ -396,14 +388,13 @@ func (d *dispatcher) refresh(ctx context.Context) {
 		return
 	}
 	limits := d.s.limiter.Limits()
-	if d.followed.Load() == limits || !d.refreshing.CompareAndSwap(false, true) {
+	if d.followed.Swap(limits) == limits {
 		return
 	}
 	d.s.after(ctx, "not all waitlists follow the changed limits yet", func(ctx context.Context) error {
-		defer d.refreshing.Store(false)
 		err := d.s.refreshBuckets(ctx, limits)
-		if err == nil {
-			d.followed.Store(limits)
+		if err != nil {
+			d.followed.CompareAndSwap(limits, nil)
 		}
 		return err
 	})
@@ -411,17 +402,15 @@ func (d *dispatcher) refresh(ctx context.Context) {
 
 // heal lengthens the pause while Redis can't be reached, and logs when that begins and ends.
 func (d *dispatcher) heal(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err == nil && d.pause > 0:
-		d.pause = 0
-		d.s.config.Logger.InfoContext(ctx, "waitlists are watched again")
-	case err != nil && d.pause == 0:
-		d.s.config.Logger.WarnContext(ctx, "waitlists can't be watched", slog.Any("error", err))
-		fallthrough
-	case err != nil:
-		d.pause = min(max(ErrorPause, 2*d.pause), ErrorPauseMost)
+	if ctx.Err() != nil {
+		return
 	}
+	if last := d.pause; err == nil && last > 0 {
+		d.s.log.InfoContext(ctx, "waitlists are watched again")
+	} else if err != nil && last == 0 {
+		d.s.log.WarnContext(ctx, "waitlists can't be watched", slog.Any("error", err))
+	}
+	d.pause = PauseAfter(err, d.pause)
 }
 
 // resign lets another process take over at once.

@@ -32,7 +32,7 @@
 //
 // If no dispatcher runs, or Redis loses the waitlists, asynq delivers each task by itself: the net. It does so two
 // minutes and a tenth of the wait after the time of the task ([RetryDelay]). A waiting task that is delivered without
-// having been promoted goes back to its place, and its bucket is not asked ([Engine.Return]).
+// having been promoted goes back to its place, and its bucket is not asked ([Stop.Kept]).
 //
 // # Several limits
 //

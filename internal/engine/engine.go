@@ -29,23 +29,18 @@ const (
 	DeliveryMost = bucket.Hold - 2*lookEvery
 )
 
-// Config holds the settings of an Engine. All are set.
-type Config struct {
-	// Delivery is how long before its time a task is promoted: zero to DeliveryMost.
-	Delivery time.Duration
-	Logger   *slog.Logger
-}
-
 // Engine holds the waiting tasks of a fleet, together with the engines of its other processes. Safe for concurrent use.
 type Engine struct {
 	// Promoted is called with the tasks that were promoted, for tests. May be nil; set before Start.
 	Promoted func([]waitlist.Task)
 	// Loops run beside the dispatcher, from Start to Stop. Set before Start.
 	Loops []func(context.Context)
-	// SortTimeout bounds the taking and the reserving of a sort. Four seconds, but in tests; set before Start.
+	// SortTimeout bounds the taking and the reserving of a sort, and what follows if it is longer than AfterTimeout. Four
+	// seconds, but in tests; set before Start.
 	SortTimeout time.Duration
 
-	config    Config
+	delivery  time.Duration // how long before its time a task is promoted
+	log       *slog.Logger
 	limiter   *reservations.Limiter // nil: nothing is reserved or checked
 	redis     redis.UniversalClient
 	inspector *asynq.Inspector
@@ -65,12 +60,16 @@ type Engine struct {
 	stop func()     // ends the dispatcher and waits; nil when none runs
 }
 
-// New returns an Engine on the Redis that asynq uses. Limiter may be nil.
-func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) *Engine {
+// New returns an Engine on the Redis that asynq uses. Limiter may be nil. Delivery is how long before its time a task
+// is promoted: zero to DeliveryMost.
+func New(
+	client redis.UniversalClient, limiter *reservations.Limiter, delivery time.Duration, log *slog.Logger,
+) *Engine {
 	list := waitlist.New(client)
 	s := &Engine{
-		SortTimeout: sortTimeout, config: config, limiter: limiter, redis: client, list: list, queues: asynqdb.New(client),
-		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, config.Logger),
+		SortTimeout: sortTimeout, delivery: delivery, log: log, limiter: limiter, redis: client, list: list,
+		queues:    asynqdb.New(client),
+		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, log),
 	}
 	s.arrivals.Gather = gatherFor
 	s.arrivals.Call = func(ctx context.Context, _ struct{}, all []waitlist.Arrival) ([]waitlist.Arrived, error) {

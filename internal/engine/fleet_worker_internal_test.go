@@ -244,13 +244,13 @@ func (d *simDelivery) wait(c reservations.Charge, o reservations.Outcome) {
 	d.join(e, d.turn.info, o.Wait(), func(joined reservations.Tokens) time.Duration { return expectedWait(o, joined) })
 }
 
-// unavailable is like Engine.WaitStore.
+// unavailable lets the task wait for its store, like Engine.Wait.
 func (d *simDelivery) unavailable(c reservations.Charge) {
 	w := d.w
 	d.giveBack()
 	info := d.turn.info
 	info.Why = WhyStore
-	d.p.faults.note(c.Bucket(), fault{}, false)
+	d.p.faults.note(c.Bucket(), fault{cause: reservations.ErrUnavailable})
 	pause := w.list.fail(c.Bucket(), w.random.Float64())
 	d.join(w.sched.entry(context.Background(), w.all[d.task].name, d.turn, c), info, pause, nil)
 }

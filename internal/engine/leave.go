@@ -13,22 +13,23 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// leaveEnded removes every trace of a task that will not start from the waitlists, and releases its reservations. Info
-// is what asynq knew of the task, nil where that is not known: then reservations heal by refill. The error is Redis's.
+// leaveEnded is Leave for a task that ended. Info is what asynq knew of it, nil where that is not known: then
+// reservations heal by refill.
 func (s *Engine) leaveEnded(ctx context.Context, t waitlist.Task, info *asynq.TaskInfo) error {
 	var charges []reservations.Charge
 	if info != nil {
 		task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 		charges, _ = envelope.Charges(task) // unreadable: heals by refill
 	}
-	return s.leave(ctx, t, charges)
+	return s.Leave(ctx, t, charges)
 }
 
-func (s *Engine) leave(ctx context.Context, t waitlist.Task, charges []reservations.Charge) error {
+// Leave removes every trace of a task that will not start from the waitlists, and releases its reservations.
+func (s *Engine) Leave(ctx context.Context, t waitlist.Task, charges []reservations.Charge) error {
 	return s.LeaveAll(ctx, []waitlist.Task{t}, [][]reservations.Charge{charges})
 }
 
-// LeaveAll is leave for several tasks. Their releases share round trips.
+// LeaveAll is Leave for several tasks. Their releases share round trips.
 func (s *Engine) LeaveAll(ctx context.Context, gone []waitlist.Task, charges [][]reservations.Charge) error {
 	left, err := s.list.Leave(ctx, gone)
 	var releasing sync.WaitGroup
@@ -51,12 +52,4 @@ func (s *Engine) LeaveAll(ctx context.Context, gone []waitlist.Task, charges [][
 		return fmt.Errorf("take %d tasks of queue %s out of the waitlists: %w", len(gone), gone[0].Queue, err)
 	}
 	return nil
-}
-
-// Drop removes every trace of a delivered task that will not start, because its worker refuses it.
-func (s *Engine) Drop(ctx context.Context, t waitlist.Task, turn Turn) error {
-	if turn.State == waitlist.StateNew && len(turn.Charges) > 0 { // else it has not arrived
-		return nil
-	}
-	return s.leave(ctx, t, turn.Charges)
 }

@@ -18,9 +18,6 @@ const (
 	reportEvery = 30 * time.Millisecond
 	// reportSoon is the same for a call in flight that ended: its slot is idle until the next task has it.
 	reportSoon = 5 * time.Millisecond
-	// reportPause is how soon a report is sent again after an error. It doubles, up to reportPauseMost.
-	reportPause     = 100 * time.Millisecond
-	reportPauseMost = 2 * time.Second
 	// reportTogether is how many answers and tasks one script takes: Redis does nothing else meanwhile.
 	reportTogether = 256
 )
@@ -117,10 +114,8 @@ func (r *reporter) send() {
 	err := r.flush(context.Background())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.timer = nil; err == nil {
-		r.pause = 0
-	} else {
-		r.pause = min(max(reportPause, 2*r.pause), reportPauseMost)
+	r.timer, r.pause = nil, PauseAfter(err, r.pause)
+	if err != nil {
 		r.logger.Warn("answers of buckets not reported, will try again", slog.Any("error", err))
 	}
 	if len(r.answers)+len(r.begun) > 0 {

@@ -161,13 +161,13 @@ func TestADispatcherWakesATaskOnce(t *testing.T) {
 	r := newReporting(t)
 	client := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
-	d := newDispatcher(New(client, nil, Config{Delivery: 75 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}))
+	d := newDispatcher(New(client, nil, 75*time.Millisecond, slog.New(slog.DiscardHandler)))
 	r.check(client.HSet(t.Context(), "asynq:{default}:t:a", "state", "scheduled").Err())
 	r.check(client.Set(t.Context(), "asynq:{default}:scheduled", "no sorted set", 0).Err())
 	a, b := waitlist.Task{Queue: "default", ID: "a"}, waitlist.Task{Queue: "other", ID: "b"}
 	for range 3 {
 		d.deliver([]waitlist.Task{a, b}, map[waitlist.Task]int{a: -1})
-		if next := d.wake(t.Context()); next <= 0 || next > ErrorPause {
+		if next := d.wake(t.Context()); next <= 0 || next > errorPause {
 			t.Fatalf("the next one is due in %v", next)
 		}
 	}
@@ -183,7 +183,7 @@ func TestADispatcherThatLostItsDutyPromotesNothing(t *testing.T) {
 	r := newReporting(t)
 	client := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
-	s := New(client, nil, Config{Delivery: 75 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	s := New(client, nil, 75*time.Millisecond, slog.New(slog.DiscardHandler))
 	var promoted int
 	s.Promoted = func(all []waitlist.Task) { promoted += len(all) }
 	frozen, other := newDispatcher(s), newDispatcher(s)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -32,8 +33,11 @@ type Parcel struct {
 	// task is expected to start, by the waitlist.
 	Held *reservations.Outcome
 	Wait time.Duration
-	// Info is set once the task is enqueued.
+	// Guard is on what condition asynq takes it; nil for a task that asynq has already.
+	Guard *asynqdb.Guard
+	// Info is set once the task is enqueued, and Err is why it is not.
 	Info *asynq.TaskInfo
+	Err  error
 }
 
 // ReserveAll reserves for the first charge of each parcel, then, if that need not wait, for the second instead, and
@@ -95,7 +99,9 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		o := outcomes[i]
 		bucket := o.Charge.Bucket()
 		if ahead[bucket] == nil {
-			ahead[bucket] = s.waiting(ctx, bucket)
+			l, _ := s.list.List(ctx, bucket) // none where it can't be read
+			ahead[bucket] = reservations.Tokens{}
+			maps.Copy(ahead[bucket], l.Tokens)
 		}
 		for meter, n := range o.Charge.Tokens {
 			ahead[bucket][meter] += n
@@ -108,15 +114,6 @@ func (s *Engine) reserve(ctx context.Context, parcels []*Parcel, next int) error
 		}
 	}
 	return nil
-}
-
-// waiting is what the tasks of a waitlist charge together; nothing where that can't be read.
-func (s *Engine) waiting(ctx context.Context, bucket string) reservations.Tokens {
-	tokens := reservations.Tokens{}
-	if l, err := s.list.List(ctx, bucket); err == nil {
-		maps.Copy(tokens, l.Tokens)
-	}
-	return tokens
 }
 
 // JoinAll lets the parcels that are reserved and enqueued wait for their buckets, in their order.
@@ -165,7 +162,7 @@ func (s *Engine) releaseOne(ctx context.Context, c reservations.Charge) {
 		if s.unfreed.Due(time.Now()) {
 			level = slog.LevelWarn
 		}
-		s.config.Logger.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",
+		s.log.Log(ctx, level, "reservation not released; further ones are logged at debug level for a minute",
 			slog.String("bucket", c.Bucket()), slog.Any("error", err))
 		return
 	}

@@ -45,30 +45,29 @@ type Pricer func(*asynq.Task) ([]reservations.Charge, error)
 
 // sorter sorts the backlogs of queues, one goroutine for each. The zero value sorts nothing until it is opened.
 type sorter struct {
-	mu    sync.Mutex           // guards what is below
-	ctx   context.Context      //nolint:containedctx // what is under way ends with it
-	stop  chan struct{}        // closed when no more is taken; nil before open and after close
-	after map[string]time.Time // by queue, when it may be sorted next; far away while it is being sorted
-	began map[string]time.Time // by queue, when the tasks that are being sorted were taken
-	all   sync.WaitGroup
+	mu sync.Mutex // guards what is below
+	//nolint:containedctx // what is under way ends with running; no more is taken after taking, which is nil before open
+	running, taking context.Context
+	end             context.CancelFunc   // of taking
+	after           map[string]time.Time // by queue, when it may be sorted next; far away while it is being sorted
+	began           map[string]time.Time // by queue, when the tasks that are being sorted were taken
+	all             sync.WaitGroup
 }
 
 // open lets the sorting begin. What is under way ends with ctx.
 func (s *sorter) open(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx, s.stop = ctx, make(chan struct{})
+	s.running = ctx
+	s.taking, s.end = context.WithCancel(ctx)
 	s.after, s.began = map[string]time.Time{}, map[string]time.Time{}
 }
 
-// close ends the taking. Done is closed when nothing is under way any more.
+// close ends the taking of an open sorter. Done is closed when nothing is under way any more.
 func (s *sorter) close() (done <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stop != nil {
-		close(s.stop)
-		s.stop = nil
-	}
+	s.end()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -83,20 +82,15 @@ func (s *sorter) begin(queue string, some func(context.Context) (pause time.Dura
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.stop == nil || now.Before(s.after[queue]) {
+	if s.taking == nil || s.taking.Err() != nil || now.Before(s.after[queue]) {
 		return
 	}
 	s.after[queue] = now.Add(bucket.MaxWait)
-	ctx, stop := s.ctx, s.stop
+	running, taking := s.running, s.taking
 	s.all.Go(func() {
-		pause := some(ctx)
-		for pause == 0 {
-			select {
-			case <-stop:
-				pause = sortPause
-			default:
-				pause = some(ctx)
-			}
+		pause := some(running)
+		for pause == 0 && taking.Err() == nil {
+			pause = some(running)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -117,8 +111,7 @@ func (s *sorter) pass(queue string) {
 func (s *Engine) Sorting(queue string) bool {
 	s.sorter.mu.Lock()
 	defer s.sorter.mu.Unlock()
-	began, ok := s.sorter.began[queue]
-	return ok && time.Since(began) < sortGate
+	return time.Since(s.sorter.began[queue]) < sortGate
 }
 
 // Sort puts pending tasks of a queue into their waitlists while there are many. Call it when a task of the queue had to
@@ -138,7 +131,7 @@ func (s *Engine) Sort(queue string, price Pricer, joined func(tasks int)) {
 			joined(n)
 		}
 		if err != nil {
-			s.config.Logger.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
+			s.log.WarnContext(ctx, "backlog not sorted, its tasks are delivered one by one",
 				slog.String("queue", queue), slog.Any("error", err))
 		}
 		return pause
@@ -176,7 +169,7 @@ func (s *Engine) sortSome(
 		return 0, pause, err
 	}
 	refused := s.ReserveAll(reserving, batch)
-	after, done := context.WithTimeout(context.WithoutCancel(ctx), AfterTimeout)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), max(AfterTimeout, s.SortTimeout))
 	defer done()
 	var reserved []*Parcel
 	var back []string
@@ -212,8 +205,15 @@ func (s *Engine) joinSorted(ctx context.Context, queue string, parcels []*Parcel
 		at[p.Info.ID] = p.At
 	}
 	gone, err := s.queues.Delay(ctx, queue, at)
-	for _, id := range gone { // deleted while they were sorted
-		err = errors.Join(err, s.leaveEnded(ctx, waitlist.Task{Queue: queue, ID: id}, nil))
+	var deleted []waitlist.Task // while they were sorted
+	var charges [][]reservations.Charge
+	for _, p := range parcels {
+		if slices.Contains(gone, p.Info.ID) {
+			deleted, charges = append(deleted, waitlist.Task{Queue: queue, ID: p.Info.ID}), append(charges, p.Charges)
+		}
+	}
+	if len(deleted) > 0 {
+		err = errors.Join(err, s.LeaveAll(ctx, deleted, charges))
 	}
 	return err
 }

@@ -128,6 +128,10 @@ func (t *Turn) fill(a waitlist.Arrived) {
 	_ = json.Unmarshal(a.Info, &t.info) // what can't be read is for people alone
 }
 
+// Left is how long a task still waits at least that was delivered while it waits. Asynq's net, an operator, or a worker
+// whose clock is ahead has delivered it.
+func (t *Turn) Left() time.Duration { return t.info.left(time.Now()) }
+
 // Since is when the task began to wait, by a worker's clock; zero for a task that does not wait.
 func (t *Turn) Since() time.Time {
 	if t.info.Since == 0 {

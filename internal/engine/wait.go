@@ -10,18 +10,66 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Wait sends a task back to the queue because the bucket of c did not let it start: the task joins the bucket's
-// waitlist, or goes back to its place there. It returns the *DeferredError that the handler has to return to asynq;
-// never nil. Where Redis can't note it, asynq's forwarder brings the task back, as a new one.
-func (s *Engine) Wait(
-	ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge, o reservations.Outcome,
-) error {
+// Stop is why a delivered task does not run now. The fields that are not about it are zero.
+type Stop struct {
+	// Charge is that of the bucket that the task waits for. A task without one, or with Alone, is in no waitlist: asynq
+	// delivers it after After, to the second.
+	Charge reservations.Charge
+	Alone  bool
+	// Outcome is the answer of the bucket, and Cause why it could not be asked.
+	Outcome reservations.Outcome
+	Cause   error
+	// Refusal is why the provider refused the call of a task that had started.
+	Refusal error
+	// First puts the task before the tasks that wait for the bucket, if it has no place there.
+	First bool
+	// Kept says that the task is in its place in the waitlist.
+	Kept bool
+	// Missing is what this worker lacks and another worker may have.
+	Missing string
+	// After is how long the task waits if no bucket says so.
+	After time.Duration
+}
+
+// Delay is about how long the task waits, as far as that is known.
+func (s Stop) Delay() time.Duration { return max(s.After, s.Outcome.Wait()) }
+
+// Wait sends a task back to the queue: it joins the waitlist of its bucket, or goes back to its place there. It returns
+// the error that the handler has to return to asynq; never nil. Where Redis can't store the wait, asynq's forwarder
+// delivers the task, as a new one. No retry is used.
+//
+// If the bucket could not be asked, nothing is promoted there for a time that grows with the outage. The time is 1 to
+// 10 seconds, and up to as much again. If the store was away, the pause also ends as soon as the store answers
+// (Answered).
+func (s *Engine) Wait(ctx context.Context, t waitlist.Task, turn Turn, stop Stop) *DeferredError {
+	c, o := stop.Charge, stop.Outcome
+	e := &DeferredError{
+		Bucket: c.Bucket(), State: reservations.StateWaiting, Delay: stop.Delay(), Cause: stop.Cause,
+		Refusal: stop.Refusal, Missing: stop.Missing,
+	}
+	if stop.Alone || c.Limit == "" {
+		e.Bucket, e.unwatched = "", true
+	}
+	if stop.Kept || e.unwatched {
+		e.Until = time.Now().Add(e.Delay)
+		return e
+	}
 	entry := s.entry(ctx, t, turn, c)
-	entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
-	e := &DeferredError{Bucket: c.Bucket(), State: o.State, Delay: o.Wait()}
+	entry.Front = stop.First
+	if stop.Refusal == nil && o.State != "" {
+		e.State = o.State
+		entry.Reserved = entry.Reserved || o.State == reservations.StateReserved
+	}
+	if stop.Cause != nil && o.At.IsZero() {
+		turn.info.Why = WhyStore
+		e.Delay = max(e.Delay, s.fail(ctx, c.Bucket(), stop.Cause))
+	}
+	if stop.Refusal != nil {
+		turn.info.Why = WhyProvider
+	}
 	s.report.joins(c.Bucket(), o.Bucket)
-	if joined := s.join(ctx, e, turn.info, entry); joined != nil {
-		e.Delay = expectedWait(o, joined)
+	if joined := s.join(ctx, e, turn.info, entry); joined != nil && !stop.First {
+		e.Delay = max(e.Delay, expectedWait(o, joined))
 		e.Until = time.Now().Add(e.Delay)
 	}
 	return e
@@ -33,35 +81,6 @@ func expectedWait(o reservations.Outcome, joined reservations.Tokens) time.Durat
 	return max(o.Wait(), o.Bucket.Expect(o.At, joined).Sub(o.At))
 }
 
-// Return sends a task back that was delivered while it waits, without having been promoted: by asynq's net, an
-// operator, or a worker whose clock is ahead. It keeps its place. The answer is as for Wait.
-func (s *Engine) Return(turn Turn) error {
-	now := time.Now()
-	d := turn.info.left(now)
-	return &DeferredError{Bucket: turn.Bucket, State: reservations.StateWaiting, Until: now.Add(d), Delay: d}
-}
-
-// WaitStore sends a task back because the bucket of c could not be asked. Nothing is promoted there for a time that
-// grows with the outage, 1 to 10 seconds and up to as much again. If the store was away, the pause also ends as soon
-// as the store answers (Answered). No retry is used. The answer is as for Wait, with cause in it.
-func (s *Engine) WaitStore(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge, cause error) error {
-	bucket := c.Bucket()
-	e := &DeferredError{Bucket: bucket, State: reservations.StateWaiting, Cause: cause}
-	turn.info.Why = WhyStore
-	e.Delay = s.fail(ctx, bucket, cause)
-	s.join(ctx, e, turn.info, s.entry(ctx, t, turn, c))
-	return e
-}
-
-// Answered says that the bucket answers; an empty name says that the store does. If that ends an outage that this
-// process has seen, all tasks that wait for the store are due at once. Tasks of other processes are too. The pauses of
-// buckets that alone can't be asked go on.
-func (s *Engine) Answered(ctx context.Context, bucket string) {
-	if s.faults.over(bucket) {
-		s.after(ctx, "end of an outage not noted", s.list.Recover)
-	}
-}
-
 // after does in the background what belongs to tasks that were seen to already. A failure is logged at debug level:
 // nets, refill and later looks mend it.
 func (s *Engine) after(
@@ -71,7 +90,7 @@ func (s *Engine) after(
 	s.background.Go(func() {
 		defer cancel()
 		if err := do(ctx); err != nil {
-			s.config.Logger.LogAttrs(ctx, slog.LevelDebug, failed, append(attrs, slog.Any("error", err))...)
+			s.log.LogAttrs(ctx, slog.LevelDebug, failed, append(attrs, slog.Any("error", err))...)
 		}
 	})
 }
@@ -117,7 +136,7 @@ func (s *Engine) join(
 	joined, err := s.joins.Do(ctx, struct{}{}, entry)
 	if err != nil {
 		e.unwatched = true
-		s.config.Logger.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
+		s.log.WarnContext(ctx, "the wait of a task could not be stored", slog.String("queue", entry.Queue),
 			slog.String("task_id", entry.ID), slog.String("bucket", entry.Bucket), slog.Any("error", err))
 		return nil
 	}
@@ -159,14 +178,4 @@ func (s *Engine) Begun(t waitlist.Task, turn Turn, claims reservations.Claims) {
 // 30 ms. The zero Outcome is ignored.
 func (s *Engine) Changed(bucket string, o reservations.Outcome) {
 	s.report.answer(bucket, o.Bucket, true)
-}
-
-// WaitFirst sends a task back whose buckets let it start, and which does not start after all: its worker stops. It
-// goes back to its place in the waitlist of c, or is the first there. The answer is as for Wait.
-func (s *Engine) WaitFirst(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge) error {
-	e := &DeferredError{Bucket: c.Bucket(), State: reservations.StateWaiting}
-	entry := s.entry(ctx, t, turn, c)
-	entry.Front = true
-	s.join(ctx, e, turn.info, entry)
-	return e
 }

@@ -158,7 +158,7 @@ func (r *Register) Members(ctx context.Context) ([]Member, error) {
 }
 
 // Returned stores that a worker returned a task which it can't serve, and what it lacks. It returns for how long
-// workers have returned the task, by the clock of Redis. If no worker returns the task for the given time, Redis
+// workers have returned the task, by the clock of Redis. When the given time has passed since the first return, Redis
 // forgets it.
 func (r *Register) Returned(
 	ctx context.Context, task string, lacks Need, remembered time.Duration,

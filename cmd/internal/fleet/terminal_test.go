@@ -102,7 +102,7 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 	}
 	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
 	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
-	waits := s.Scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, charge, reservations.Outcome{})
+	waits := s.Scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: charge})
 	if !errors.Is(waits, scheduler.ErrDeferred) {
 		t.Fatal(waits)
 	}
