@@ -177,9 +177,12 @@ func TestPausesAndResumes(t *testing.T) {
 			t.Errorf("status %d", got.Code)
 		}
 	}
-	if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"<b>"}}); got.Code != http.StatusNotFound ||
-		strings.Contains(got.Body.String(), "<b>.") {
+	got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"<b>"}})
+	if got.Code != http.StatusNotFound || strings.Contains(got.Body.String(), "<b>.") {
 		t.Errorf("an unknown queue: status %d", got.Code)
+	}
+	if !strings.Contains(got.Body.String(), `data-live=""`) { // else the script shows another page in its place
+		t.Errorf("the error does not stay:\n%s", got.Body)
 	}
 }
 

@@ -35,7 +35,7 @@ type view struct {
 	// Set by render.
 	Status       int
 	At           time.Time
-	Live         string // the address of the page, for its events
+	Live         string // the address of the page, for its events; empty if it stays as it is
 	AllowChanges bool
 	Stuck        int // problems that are not mere news
 	Notice       string
@@ -68,14 +68,13 @@ func parsePages() map[string]*template.Template {
 	return all
 }
 
-// servePage answers with a whole page.
-func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
-	v := s.view(r)
+// show answers with a whole page.
+func (s *Server) show(w http.ResponseWriter, r *http.Request, v view) {
 	text, err := s.execute("layout.html", v)
 	if err != nil {
 		s.config.Logger.ErrorContext(r.Context(), "page can't be shown",
 			slog.String("path", r.URL.Path), slog.Any("error", err))
-		s.refuse(w, r, http.StatusInternalServerError, "This page can't be shown; the log says why.")
+		http.Error(w, "This page can't be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -88,7 +87,7 @@ func (s *Server) view(r *http.Request) view {
 	v, err := s.pages[r.URL.Path](r)
 	v.Status = http.StatusOK
 	if err != nil {
-		v = view{Name: "error", Title: "Not shown", Data: err.Error(), Status: status(err)}
+		v = errorView("Not shown", err)
 	}
 	f := s.look(r.Context())
 	for _, p := range f.stuck() {
@@ -99,6 +98,11 @@ func (s *Server) view(r *http.Request) view {
 	v.At, v.AllowChanges, v.Live = s.config.Now(), s.config.AllowChanges, liveAddress(r.URL)
 	v.Notice = noticeOf(r.URL.Query())
 	return v
+}
+
+// errorView is the page of an error.
+func errorView(title string, err error) view {
+	return view{Name: "error", Title: title, Data: err.Error(), Status: status(err)}
 }
 
 // liveAddress is the address of a page without the notice of the last change.

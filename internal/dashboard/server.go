@@ -52,7 +52,7 @@ func New(c Config) (*Server, error) {
 		if path == "/" {
 			pattern = "GET /{$}"
 		}
-		mux.HandleFunc(pattern, s.servePage)
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, s.view(r)) })
 	}
 	mux.HandleFunc("GET /events", s.serveEvents)
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
