@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
@@ -79,6 +80,9 @@ func newBatchRow(p batches.Progress) batchRow {
 	r.DoneShare, r.BadShare = share(p.Done), share(p.Failed)
 	return r
 }
+
+// limitsOf are the names of the buckets of a batch, as its record has them.
+func limitsOf(limits string) []string { return strings.Split(limits, batches.LimitsBetween) }
 
 // batchesData is the page of all batches.
 type batchesData struct {

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/internal/overview"
@@ -66,18 +65,14 @@ func (s *Server) limitPage(r *http.Request) (view, error) {
 	f := s.look(r.Context())
 	samples, _ := s.history.samples(r.Context()) // without them the charts are empty, and the first page says why
 	d := limitData{Name: name}
-	var found []overview.Bucket
-	if name == "" {
-		found = f.Buckets()
-	} else if limit, key, single := strings.Cut(name, ":"); single ||
-		slices.Contains(s.config.Reader.Limiter.Limits().Names(), limit) {
+	found := f.Buckets()
+	if name != "" {
+		limit, key, _ := strings.Cut(name, ":")
 		b, err := s.config.Reader.One(r.Context(), limit, key)
 		if err != nil {
-			return view{}, &notFoundError{what: err.Error()}
+			return view{}, err
 		}
 		found = []overview.Bucket{b}
-	} else {
-		return view{}, &notFoundError{what: "There is no limit " + name + " in headway.yaml."}
 	}
 	for _, b := range found {
 		v := newBucketView(b)

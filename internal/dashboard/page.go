@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
 )
 
 //go:embed pages/*.html
@@ -53,7 +54,7 @@ func parsePages() map[string]*template.Template {
 		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
 		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago,
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
-		"taskLink": taskLink, "firstLine": firstLine, "tab": newTab, "queuesOf": newQueueTable,
+		"taskLink": taskLink, "firstLine": firstLine, "tab": newTab, "queuesOf": newQueueTable, "limitsOf": limitsOf,
 		"add": func(a, b int) int { return a + b },
 		"sinces": func() [][2]string {
 			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
@@ -121,7 +122,8 @@ func status(err error) int {
 	unknown := (*notFoundError)(nil)
 	switch {
 	case errors.As(err, &unknown), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound),
-		errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, overview.ErrNoQueue):
+		errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, overview.ErrNoQueue),
+		errors.Is(err, reservations.ErrUnknownLimit), errors.Is(err, reservations.ErrInvalidCharge):
 		return http.StatusNotFound
 	default:
 		return http.StatusServiceUnavailable

@@ -14,7 +14,11 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
 )
 
 const hostile = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>\x1b[2J\u202eevil\u2066"
@@ -91,6 +95,41 @@ func TestUnknownThings(t *testing.T) {
 		if got := send(h, http.MethodGet, path, nil); got.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, got.Code)
 		}
+	}
+}
+
+// A task that waits for a shard of a bucket has a link to the page of the bucket.
+func TestLinkOfAShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "api", Shards: 2, Meters: []reservations.Meter{reservations.PerMinute("requests", 120)},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.scheduler, err = scheduler.New(w.config.Client, limiter, scheduler.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	w.config.Reader = overview.Reader{Limiter: limiter, Scheduler: w.scheduler}
+	id := w.enqueue(t, job{}, job{}, job{})
+	h := w.handler(t)
+	page := send(h, http.MethodGet, "/task?id="+id, nil).Body.String()
+	if !strings.Contains(page, `<a class="name" href="/limit?name=api">api#`) {
+		t.Errorf("the task has no link to its limit:\n%s", page)
+	}
+	if got := send(h, http.MethodGet, "/limit?name=api", nil); got.Code != http.StatusOK {
+		t.Errorf("the limit: status %d", got.Code)
+	}
+}
+
+// While the store is away, a bucket is not shown, which does not mean that there is none.
+func TestWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server.Close()
+	if got := send(w.handler(t), http.MethodGet, "/limit?name=api", nil); got.Code != http.StatusServiceUnavailable {
+		t.Errorf("status %d:\n%s", got.Code, got.Body)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestBatchesAreShown(t *testing.T) {
 	t.Parallel()
 	w := withRecords(t)
 	_, _, err := w.config.Batches.Open(t.Context(), batches.Batch{
-		ID: "abc", Name: "file <b>", Hash: "x", Lines: 4, Requests: 4, Limit: "api", Queue: "default",
+		ID: "abc", Name: "file <b>", Hash: "x", Lines: 4, Requests: 4, Limit: "tenants:a, api", Queue: "default",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,12 +118,14 @@ func TestBatchesAreShown(t *testing.T) {
 		}
 	}
 	h := w.handler(t)
-	for path, want := range map[string]string{
-		"/": "2 requests of batch file &lt;b&gt; failed.", "/batches": `aria-label="0 of 4 done, 2 failed"`,
-		"/batch?id=ab": "no answer &lt;b&gt;",
+	for _, look := range []struct{ path, want string }{
+		{"/", "2 requests of batch file &lt;b&gt; failed."},
+		{"/batches", `aria-label="0 of 4 done, 2 failed"`},
+		{"/batch?id=ab", "no answer &lt;b&gt;"},
+		{"/batch?id=ab", `<a href="/limit?name=tenants%3aa">tenants:a</a>, <a href="/limit?name=api">api</a>`},
 	} {
-		if page := send(h, http.MethodGet, path, nil).Body.String(); !strings.Contains(page, want) {
-			t.Errorf("%s lacks %q:\n%s", path, want, page)
+		if page := send(h, http.MethodGet, look.path, nil).Body.String(); !strings.Contains(page, look.want) {
+			t.Errorf("%s lacks %q:\n%s", look.path, look.want, page)
 		}
 	}
 }

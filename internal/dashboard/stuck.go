@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
@@ -85,8 +85,8 @@ func sentence(remedy string) string { return strings.ToUpper(remedy[:1]) + remed
 
 // needs are the limits of a batch, as its record has them.
 func needs(limits string) (needs []register.Need) {
-	for bucket := range strings.SplitSeq(limits, batches.LimitsBetween) {
-		needs = append(needs, register.Need{Limit: reservations.ParseBucket(bucket).Limit})
+	for _, name := range limitsOf(limits) {
+		needs = append(needs, register.Need{Limit: reservations.ParseBucket(name).Limit})
 	}
 	return needs
 }
@@ -153,4 +153,7 @@ func (f *fleet) faulty(what string) bool {
 	return slices.ContainsFunc(f.Faults, func(fault fault) bool { return fault.What == what })
 }
 
-func limitLink(b overview.Bucket) string { return "/limit?name=" + url.QueryEscape(b.Bucket) }
+// limitLink is the page of a bucket; all shards of a bucket have one page.
+func limitLink(b overview.Bucket) string {
+	return "/limit?name=" + url.QueryEscape(bucket.Name(b.Limit, b.Key))
+}
