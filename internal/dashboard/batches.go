@@ -38,7 +38,7 @@ type batchRow struct {
 	Left time.Duration
 }
 
-// listBatches are the newest batches. It requires that mu is held.
+// listBatches are the newest batches.
 func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 	if s.config.Batches == nil {
 		return nil, nil
@@ -48,11 +48,9 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		return nil, err
 	}
 	faults := []error{err} // of single batches
-	counters := make(map[string]*batches.Counter, len(found))
 	rows := make([]batchRow, 0, len(found))
 	for _, b := range found {
-		counters[b.ID] = cmp.Or(s.counters[b.ID], s.config.Batches.Counter(b.ID))
-		p, err := counters[b.ID].Progress(ctx)
+		p, err := s.progress(ctx, b.ID)
 		if err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return nil, err
 		}
@@ -61,8 +59,17 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		}
 		rows = append(rows, newBatchRow(p))
 	}
-	s.counters = counters // drops the counters of older batches
 	return rows, errors.Join(faults...)
+}
+
+// progress counts a batch. All readers share its counter, which reads only what can still change.
+func (s *Server) progress(ctx context.Context, id string) (batches.Progress, error) {
+	var counter *batches.Counter
+	s.counters.Change(id, func(shared **batches.Counter) {
+		*shared = cmp.Or(*shared, s.config.Batches.Counter(id))
+		counter = *shared
+	})
+	return counter.Progress(ctx)
 }
 
 func newBatchRow(p batches.Progress) batchRow {
@@ -120,7 +127,7 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p, err := s.config.Batches.Counter(b.ID).Progress(r.Context())
+	p, err := s.progress(r.Context(), b.ID)
 	if err != nil {
 		return view{}, err
 	}

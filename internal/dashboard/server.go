@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bounded"
 )
 
 //go:embed assets
@@ -25,11 +26,11 @@ type Server struct {
 	handler   http.Handler
 	pages     map[string]page
 	watchers  chan struct{} // a place for each stream of events
+	counters  bounded.Map[string, *batches.Counter]
 
 	mu       sync.Mutex // held while the fleet is looked at
 	last     fleet
 	lastSlow time.Time // when MongoDB was asked for the last look
-	counters map[string]*batches.Counter
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.
@@ -40,7 +41,8 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	s := &Server{
 		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
-		watchers: make(chan struct{}, watchersMost), counters: map[string]*batches.Counter{},
+		watchers: make(chan struct{}, watchersMost),
+		counters: bounded.Map[string, *batches.Counter]{Most: batchesShown + watchersMost},
 	}
 	s.pages = map[string]page{
 		"/": s.overviewPage, "/limit": s.limitPage, "/task": s.taskPage, "/batches": s.batchesPage,
