@@ -34,7 +34,7 @@ type fleet struct {
 	At      time.Time
 	Limits  []overview.Limit
 	Queues  []*asynq.QueueInfo
-	Workers []workerProcess
+	Workers []*asynq.ServerInfo
 	Members []register.Member // the workers, with what each can serve
 	Lacked  []register.Need   // what workers lack that have returned tasks
 	Duty    engine.Duty
@@ -50,20 +50,10 @@ type fault struct {
 	Err  error
 }
 
-// workerProcess is a process that takes tasks.
-type workerProcess struct {
-	Name        string // host:pid
-	Queues      []string
-	Active      int
-	Concurrency int
-	Started     time.Time
-	Stopping    bool
-}
+// serves says whether a worker takes tasks from the queue.
+func serves(w *asynq.ServerInfo, queue string) bool { return !stopping(w) && w.Queues[queue] > 0 }
 
-// serves says whether the process takes tasks from the queue.
-func (w workerProcess) serves(queue string) bool {
-	return !w.Stopping && slices.Contains(w.Queues, queue)
-}
+func stopping(w *asynq.ServerInfo) bool { return w.Status != "active" }
 
 // look returns the state of the fleet, at most freshFor old.
 func (s *Server) look(ctx context.Context) fleet {
@@ -132,25 +122,13 @@ func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
 	return errors.Join(faults...)
 }
 
-func (s *Server) lookWorkers(ctx context.Context, f *fleet) error {
-	servers, err := s.inspector.Servers()
-	if err != nil {
+func (s *Server) lookWorkers(ctx context.Context, f *fleet) (err error) {
+	if f.Workers, err = s.inspector.Servers(); err != nil {
 		return fmt.Errorf("list the workers: %w", err)
 	}
-	for _, server := range servers {
-		w := workerProcess{
-			Name: fmt.Sprintf("%s:%d", server.Host, server.PID), Active: len(server.ActiveWorkers),
-			Concurrency: server.Concurrency, Started: server.Started, Stopping: server.Status != "active",
-		}
-		for queue, weight := range server.Queues {
-			if weight > 0 {
-				w.Queues = append(w.Queues, queue)
-			}
-		}
-		slices.Sort(w.Queues)
-		f.Workers = append(f.Workers, w)
-	}
-	slices.SortFunc(f.Workers, func(a, b workerProcess) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Workers, func(a, b *asynq.ServerInfo) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
+	})
 	fleet := register.New(s.config.Client)
 	if f.Members, err = fleet.Members(ctx); err == nil {
 		f.Lacked, err = fleet.Lacked(ctx)

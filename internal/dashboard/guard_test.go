@@ -168,9 +168,13 @@ func TestPausesAndResumes(t *testing.T) {
 			t.Errorf("status %d, to %s", got.Code, got.Header().Get("Location"))
 		}
 	}
-	page := send(h, http.MethodGet, "/", nil).Body.String()
-	if !strings.Contains(page, "Queue default is paused: 1 task does not start.") {
-		t.Errorf("the page does not say that the queue is paused:\n%s", page)
+	for path, want := range map[string]string{
+		"/":       "Queue default is paused: 1 task does not start.",
+		"/queues": `<form method="post" action="/queues/resume"><input type="hidden" name="queue" value="default">`,
+	} {
+		if page := send(h, http.MethodGet, path, nil).Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, page)
+		}
 	}
 	for range 2 {
 		if got := send(h, http.MethodPost, "/queues/resume", form); got.Code != http.StatusSeeOther || paused() {

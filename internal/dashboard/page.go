@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +56,15 @@ func parsePages() map[string]*template.Template {
 		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
 		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago,
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
-		"taskLink": taskLink, "firstLine": firstLine, "tab": newTab, "queuesOf": newQueueTable, "limitsOf": limitsOf,
+		"taskLink": taskLink, "firstLine": firstLine, "limitsOf": limitsOf,
+		"stopping": stopping, "names": func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
 		"add": func(a, b int) int { return a + b },
+		"menu": func() [][2]string {
+			return [][2]string{
+				{"/", "Overview"}, {"/limit", "Limits"}, {"/task", "Tasks"}, {"/batches", "Batches"}, {"/dead", "Dead"},
+				{"/queues", "Queues"},
+			}
+		},
 		"sinces": func() [][2]string {
 			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
 		},
@@ -146,24 +155,4 @@ func (s *Server) execute(name string, v view) ([]byte, error) {
 // taskLink is the page of a task.
 func taskLink(queue, id string) string {
 	return "/task?" + url.Values{"queue": {queue}, "id": {id}}.Encode()
-}
-
-// tab is an entry of the menu.
-type tab struct {
-	Link, Name string
-	Current    bool
-}
-
-func newTab(current, link, name string) tab {
-	return tab{Link: link, Name: name, Current: current == link}
-}
-
-// queueTable are queues, with buttons where they may be changed.
-type queueTable struct {
-	Queues  []queueView
-	Changes bool
-}
-
-func newQueueTable(queues []queueView, changes bool) queueTable {
-	return queueTable{Queues: queues, Changes: changes}
 }

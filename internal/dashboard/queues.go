@@ -28,7 +28,7 @@ func (f *fleet) queueViews() []queueView {
 	for _, q := range f.Queues {
 		v := queueView{QueueInfo: q, Link: "/queue?name=" + url.QueryEscape(q.Queue), State: "served"}
 		for _, w := range f.Workers {
-			if w.serves(q.Queue) {
+			if serves(w, q.Queue) {
 				v.Workers++
 			}
 		}
@@ -46,7 +46,7 @@ func (f *fleet) queueViews() []queueView {
 // queuesData is the page of all queues and workers.
 type queuesData struct {
 	Queues  []queueView
-	Workers []workerProcess
+	Workers []*asynq.ServerInfo
 	Duty    string
 }
 

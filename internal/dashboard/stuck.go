@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
@@ -99,7 +101,7 @@ func (f *fleet) stuckQueues(add addProblem) {
 	for _, q := range f.Queues {
 		tasks := q.Pending + q.Scheduled + q.Retry
 		link := "/queue?name=" + url.QueryEscape(q.Queue)
-		served := unserved || slices.ContainsFunc(f.Workers, func(w workerProcess) bool { return w.serves(q.Queue) })
+		served := unserved || slices.ContainsFunc(f.Workers, func(w *asynq.ServerInfo) bool { return serves(w, q.Queue) })
 		switch {
 		case tasks == 0:
 		case q.Paused:

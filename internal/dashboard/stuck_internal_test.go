@@ -18,7 +18,7 @@ import (
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	long, soon := 7200., 12.
-	worker := workerProcess{Name: "a:1", Queues: []string{"default"}}
+	worker := &asynq.ServerInfo{Status: "active", Queues: map[string]int{"default": 1}}
 	queue := func(q asynq.QueueInfo) []*asynq.QueueInfo {
 		q.Queue = "default"
 		return []*asynq.QueueInfo{&q}
@@ -31,24 +31,26 @@ func TestStuck(t *testing.T) {
 	for want, f := range map[string]fleet{
 		"": {
 			Queues:  queue(asynq.QueueInfo{Active: 3, Scheduled: 10, Pending: 2, Latency: time.Second}),
-			Workers: []workerProcess{worker},
+			Workers: []*asynq.ServerInfo{worker},
 			Limits:  limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
 		},
 		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(asynq.QueueInfo{Pending: 2})},
 		"severe: No worker takes from queue default: 1 task waits.": {
-			Queues: queue(asynq.QueueInfo{Retry: 1}), Workers: []workerProcess{{Name: "b:2", Queues: []string{"other"}}},
+			Queues:  queue(asynq.QueueInfo{Retry: 1}),
+			Workers: []*asynq.ServerInfo{{Status: "active", Queues: map[string]int{"other": 1}}},
 		},
 		"severe: No worker takes from queue default: 3 tasks wait.": {
-			Queues: queue(asynq.QueueInfo{Retry: 3}), Workers: []workerProcess{{Queues: []string{"default"}, Stopping: true}},
+			Queues:  queue(asynq.QueueInfo{Retry: 3}),
+			Workers: []*asynq.ServerInfo{{Status: "stopped", Queues: map[string]int{"default": 1}}},
 		},
 		"severe: Queue default is paused: 1 task does not start.": {
-			Queues: queue(asynq.QueueInfo{Paused: true, Pending: 1}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Paused: true, Pending: 1}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"slow: The oldest of 7 ready tasks in queue default has waited 2 min for a free worker.": {
-			Queues: queue(asynq.QueueInfo{Pending: 7, Latency: 2 * time.Minute}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Pending: 7, Latency: 2 * time.Minute}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"severe: No dispatcher is on duty: 4 tasks wait for limits, and no task is promoted.": {
-			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []workerProcess{worker},
+			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"severe: The bucket of api could not be asked: 4 tasks wait. It is asked again in 2.5 s.": {
 			Limits: limit(overview.Bucket{Waiting: 4, FailedIn: 2.5}), Duty: duty,
@@ -99,6 +101,18 @@ func TestStuckWithoutWorkersKnown(t *testing.T) {
 	}
 	if got := f.stuck(); len(got) != 1 || !strings.Contains(got[0].What, "cannot read workers") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestWorkersAreShown(t *testing.T) {
+	t.Parallel()
+	page, err := (&Server{}).execute("live", view{Name: "queues", Data: queuesData{Workers: []*asynq.ServerInfo{{
+		Host: "host", PID: 7, Status: "stopped", Queues: map[string]int{"b": 1, "a": 2}, Concurrency: 20,
+		ActiveWorkers: make([]*asynq.WorkerInfo, 3),
+	}}}})
+	const want = `host:7 <span class="tag warn">stopping</span></td><td class="n">3</td><td class="n">20</td><td>a, b</td>`
+	if err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("%v:\n%s", err, page)
 	}
 }
 
