@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,31 @@ func TestTaskIsExplained(t *testing.T) {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("%q is missing in status %d:\n%s", want, page.Code, page.Body)
 		}
+	}
+}
+
+// A page that lists tasks asks no queue for tasks that it does not have.
+func TestEmptyQueuesAreNotAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue(t, job{})
+	const queues = 100
+	for i := range queues {
+		if _, err := w.server.SAdd("asynq:queues", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := w.handler(t)
+	least := math.MaxInt
+	for range 5 { // a view soon after another one shares its look at the queues
+		before := w.server.CommandCount()
+		if page := send(h, http.MethodGet, "/task", nil).Body.String(); !strings.Contains(page, id) {
+			t.Fatalf("the page is\n%s", page)
+		}
+		least = min(least, w.server.CommandCount()-before)
+	}
+	if least > queues {
+		t.Errorf("a view takes %d commands", least)
 	}
 }
 

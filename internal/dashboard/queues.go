@@ -74,6 +74,28 @@ type taskRow struct {
 	ID, Queue, Type, Note string
 }
 
+// taskState is a state of a queue's tasks, with how many there are.
+type taskState struct {
+	name, note string
+	of         int
+	list       func(queue string, o ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+}
+
+// openStates is how many of the states are of tasks that have not ended. They are the first ones.
+const openStates = 4
+
+// states are the states of the tasks of a queue.
+func (s *Server) states(q *asynq.QueueInfo) []taskState {
+	return []taskState{
+		{"Running", "runs", q.Active, s.inspector.ListActiveTasks},
+		{"Ready", "ready", q.Pending, s.inspector.ListPendingTasks},
+		{"Waiting, or tried again later", "waits", q.Retry, s.inspector.ListRetryTasks},
+		{"Waiting, or scheduled", "waits", q.Scheduled, s.inspector.ListScheduledTasks},
+		{"Dead", "", q.Archived, s.inspector.ListArchivedTasks},
+		{"Done, kept for a while", "", q.Completed, s.inspector.ListCompletedTasks},
+	}
+}
+
 func (s *Server) queuePage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
@@ -83,18 +105,7 @@ func (s *Server) queuePage(r *http.Request) (view, error) {
 	}
 	q := f.queueViews()[at]
 	d := queueData{Queue: q}
-	for _, state := range []struct {
-		name string
-		of   int
-		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	}{
-		{"Running", q.Active, s.inspector.ListActiveTasks},
-		{"Ready", q.Pending, s.inspector.ListPendingTasks},
-		{"Waiting, or tried again later", q.Retry, s.inspector.ListRetryTasks},
-		{"Waiting, or scheduled", q.Scheduled, s.inspector.ListScheduledTasks},
-		{"Dead", q.Archived, s.inspector.ListArchivedTasks},
-		{"Done, kept for a while", q.Completed, s.inspector.ListCompletedTasks},
-	} {
+	for _, state := range s.states(q.QueueInfo) {
 		if state.of == 0 {
 			continue
 		}

@@ -72,24 +72,18 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 }
 
 // recent are the tasks that run, and some that wait.
-func (s *Server) recent(ctx context.Context) []taskRow {
+func (s *Server) recent(ctx context.Context) (rows []taskRow) {
 	const most, each = 30, 10
-	lists := []struct {
-		note string
-		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	}{
-		{"runs", s.inspector.ListActiveTasks},
-		{"ready", s.inspector.ListPendingTasks},
-		{"waits", s.inspector.ListRetryTasks},
-		{"waits", s.inspector.ListScheduledTasks},
-	}
-	var rows []taskRow
 	queues := s.look(ctx).Queues
-	for _, l := range lists {
+	for i := range openStates {
 		for _, q := range queues {
-			found, _ := l.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
+			state := s.states(q)[i]
+			if state.of == 0 || len(rows) >= most {
+				continue
+			}
+			found, _ := state.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
 			for _, t := range found {
-				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: l.note})
+				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: state.note})
 			}
 		}
 	}
