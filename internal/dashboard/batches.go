@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,18 +21,14 @@ const (
 	failuresShown = 50
 )
 
-// batchRow is a batch with how far it is. Shares are percents of its requests.
+// batchRow is a batch with how far it is.
 type batchRow struct {
-	batches.Batch
+	batches.Progress
 
 	Link string
 	// State is open, ended or cancelled.
-	State                 string
-	Done, Failed, Waiting int
-	DoneShare, BadShare   float64
-	Retried               int
-	Used                  float64
-	Last                  time.Time
+	State   string
+	Waiting int
 	// Left is how long the rest takes at the rate of the last minute. Zero if that is not known.
 	Left time.Duration
 }
@@ -74,8 +69,8 @@ func (s *Server) progress(ctx context.Context, id string) (batches.Progress, err
 
 func newBatchRow(p batches.Progress) batchRow {
 	r := batchRow{
-		Batch: p.Batch, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State), Done: p.Done, Failed: p.Failed,
-		Waiting: max(0, p.Requests-p.Done-p.Failed), Retried: p.Retried, Used: p.Usage.Used, Last: p.Last,
+		Progress: p, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State),
+		Waiting: max(0, p.Requests-p.Done-p.Failed),
 	}
 	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
 		r.State = "ended"
@@ -83,8 +78,6 @@ func newBatchRow(p batches.Progress) batchRow {
 	if r.State == string(batches.StateOpen) {
 		r.Left, _ = pace.Of(p, time.Now()).Left(r.Waiting)
 	}
-	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, p.Requests))) / 10 }
-	r.DoneShare, r.BadShare = share(p.Done), share(p.Failed)
 	return r
 }
 

@@ -24,16 +24,10 @@ type gauge struct {
 }
 
 func newGauge(m overview.Meter) gauge {
-	share := func(tokens float64) float64 {
-		if m.Capacity <= 0 {
-			return 0
-		}
-		return math.Round(1000*math.Max(0, math.Min(1, tokens/m.Capacity))) / 10
-	}
 	period := time.Duration(m.Period * float64(time.Second))
 	g := gauge{
 		Meter: m.Meter, Rate: kindText(m.View, bucket.RateText(math.Round(m.Rate*100)/100, period)),
-		Level: share(m.Level), Debt: share(-m.Level),
+		Level: percent(m.Level, m.Capacity), Debt: percent(-m.Level, m.Capacity),
 	}
 	g.Low = g.Level < 10
 	if m.Kind == string(reservations.KindInFlight) {
@@ -61,16 +55,8 @@ type bucketView struct {
 	Gauges []gauge
 	// State is one word, End when the last waiting task is expected to start.
 	State, End string
-	Flows      []flowView
 	MoreFlows  int
 	Charts     []chart
-}
-
-// flowView is one flow of a waitlist; Share is its percent of the waiting tasks.
-type flowView struct {
-	Name  string
-	Tasks int
-	Share float64
 }
 
 func newBucketView(b overview.Bucket) bucketView {
@@ -83,12 +69,6 @@ func newBucketView(b overview.Bucket) bucketView {
 		if *b.EndIn > 0 {
 			v.End = "in " + seconds(*b.EndIn)
 		}
-	}
-	for _, f := range b.Flows {
-		all := max(1, b.Waiting+b.Promoted)
-		v.Flows = append(v.Flows, flowView{
-			Name: f.Flow, Tasks: f.Tasks, Share: math.Round(1000*math.Min(1, float64(f.Tasks)/float64(all))) / 10,
-		})
 	}
 	v.MoreFlows = max(0, b.FlowCount-len(b.Flows))
 	return v

@@ -81,7 +81,7 @@ func TestRates(t *testing.T) {
 		{At: 510, Processed: 900},
 	}
 	var got []float64
-	for _, p := range perMinute(samples, func(s sample) int { return s.Processed }) {
+	for _, p := range perMinute(samples) {
 		got = append(got, p.Value)
 	}
 	if len(got) != 3 || got[0] != 120 || got[1] != 30 || got[2] != 0 {

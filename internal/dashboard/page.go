@@ -58,7 +58,8 @@ func parsePages() map[string]*template.Template {
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
 		"taskLink": taskLink, "firstLine": firstLine, "limitsOf": limitsOf,
 		"stopping": stopping, "names": func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
-		"add": func(a, b int) int { return a + b },
+		"share": func(part, whole int) float64 { return percent(float64(part), float64(whole)) },
+		"add":   func(a, b int) int { return a + b },
 		"menu": func() [][2]string {
 			return [][2]string{
 				{"/", "Overview"}, {"/limit", "Limits"}, {"/task", "Tasks"}, {"/batches", "Batches"}, {"/dead", "Dead"},

@@ -27,6 +27,9 @@ func TestStuck(t *testing.T) {
 		b.Bucket, b.Limit = "api", "api"
 		return []overview.Limit{{Limit: "api", Buckets: []overview.Bucket{b}}}
 	}
+	batch := func(b batches.Batch, state string, waiting int) batchRow {
+		return batchRow{Progress: batches.Progress{Batch: b}, State: state, Waiting: waiting}
+	}
 	duty := engine.Duty{Dispatcher: "x"}
 	for want, f := range map[string]fleet{
 		"": {
@@ -64,9 +67,9 @@ func TestStuck(t *testing.T) {
 		`severe: No live worker has limit "example": 2 requests of batch in.jsonl wait.`: {
 			Members: []register.Member{{Limits: map[string]map[string]string{"tenants": {}}}},
 			Batches: []batchRow{
-				{Batch: batches.Batch{Name: "in.jsonl", Limit: "tenants:a, example"}, State: "open", Waiting: 2},
-				{Batch: batches.Batch{Limit: "tenants"}, State: "open", Waiting: 2},
-				{Batch: batches.Batch{Limit: "example"}, State: "cancelled", Waiting: 1},
+				batch(batches.Batch{Name: "in.jsonl", Limit: "tenants:a, example"}, "open", 2),
+				batch(batches.Batch{Limit: "tenants"}, "open", 2),
+				batch(batches.Batch{Limit: "example"}, "cancelled", 1),
 			},
 			Lacked: []register.Need{{Limit: "example"}},
 		},

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,14 @@ func number(n float64) string {
 		part = "." + part
 	}
 	return sign + whole + part
+}
+
+// percent is a share of a whole, from 0 to 100.
+func percent(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return math.Round(1000*max(0, min(1, part/whole))) / 10
 }
 
 func count(n int, noun string) string { return number(float64(n)) + " " + plural(n, noun, noun+"s") }
