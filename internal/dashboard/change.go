@@ -38,7 +38,7 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 		s.forget()
 		if err != nil {
 			v := errorView("Not done", err)
-			v.At, v.AllowChanges = s.config.Now(), true
+			v.At, v.AllowChanges = time.Now(), true
 			s.show(w, r, v)
 			return
 		}

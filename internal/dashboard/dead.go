@@ -70,7 +70,7 @@ func (s *Server) deadPage(r *http.Request) (view, error) {
 		v.Data = d
 		return v, err
 	}
-	f, err := d.Search.filter(s.config.Now())
+	f, err := d.Search.filter(time.Now())
 	if err == nil {
 		d.Total, err = s.config.Dead.Count(r.Context(), f)
 	}
@@ -140,7 +140,7 @@ func (s *Server) requeue(r *http.Request) (string, error) {
 	if search.ID == "" && r.PostFormValue("all") == "" {
 		return "", &notFoundError{what: "Name a task to requeue."}
 	}
-	f, err := search.filter(s.config.Now())
+	f, err := search.filter(time.Now())
 	if err != nil {
 		return "", err
 	}

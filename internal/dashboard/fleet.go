@@ -59,12 +59,12 @@ func stopping(w *asynq.ServerInfo) bool { return w.Status != "active" }
 func (s *Server) look(ctx context.Context) fleet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.config.Now(); now.Sub(s.last.At) < freshFor && !now.Before(s.last.At) {
+	if time.Since(s.last.At) < freshFor {
 		return s.last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookPatience) // others share what it returns
 	defer cancel()
-	f := fleet{At: s.config.Now()}
+	f := fleet{At: time.Now()}
 	f.part("limits", func() error { return s.lookLimits(ctx, &f) })
 	f.part("queues", func() (err error) {
 		f.Queues, err = overview.Queues(s.inspector)

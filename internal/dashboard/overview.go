@@ -25,7 +25,7 @@ type overviewData struct {
 
 func (s *Server) overviewPage(r *http.Request) (view, error) {
 	f := s.look(r.Context())
-	samples, err := s.history.samples(r.Context())
+	samples, err := s.history.samples(r.Context(), f.At)
 	f.part("the last hour", func() error { return err })
 	d := overviewData{
 		Problems: f.stuck(), Totals: f.Totals(), Duty: f.Duty.Dispatcher, Charts: fleetCharts(samples, f.At),
@@ -63,7 +63,7 @@ type limitData struct {
 func (s *Server) limitPage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
-	samples, _ := s.history.samples(r.Context()) // without them the charts are empty, and the first page says why
+	samples, _ := s.history.samples(r.Context(), f.At) // without them the charts are empty, and the first page says why
 	d := limitData{Name: name}
 	found := f.Buckets()
 	if name != "" {

@@ -106,7 +106,7 @@ func (s *Server) view(r *http.Request) view {
 			v.Stuck++
 		}
 	}
-	v.At, v.AllowChanges, v.Live = s.config.Now(), s.config.AllowChanges, liveAddress(r.URL)
+	v.At, v.AllowChanges, v.Live = time.Now(), s.config.AllowChanges, liveAddress(r.URL)
 	v.Notice = noticeOf(r.URL.Query())
 	return v
 }

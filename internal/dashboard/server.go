@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -38,9 +40,9 @@ func New(c Config) (*Server, error) {
 	if err := c.Credentials.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
-		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
+		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: &history{client: c.Client},
 		watchers: make(chan struct{}, watchersMost),
 		counters: bounded.Map[string, *batches.Counter]{Most: batchesShown + watchersMost},
 	}
