@@ -1,11 +1,7 @@
 package dashboard
 
 import (
-	"fmt"
-	"math"
-	"time"
-
-	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
@@ -24,16 +20,18 @@ type gauge struct {
 }
 
 func newGauge(m overview.Meter) gauge {
-	period := time.Duration(m.Period * float64(time.Second))
 	g := gauge{
-		Meter: m.Meter, Rate: kindText(m.View, bucket.RateText(math.Round(m.Rate*100)/100, period)),
+		Meter: m.Meter, Rate: cli.Rate(m.Rate, m.View.Period),
+		Text:  number(m.Level) + " of " + number(m.Capacity) + " left",
 		Level: percent(m.Level, m.Capacity), Debt: percent(-m.Level, m.Capacity),
 	}
 	g.Low = g.Level < 10
-	if m.Kind == string(reservations.KindInFlight) {
-		g.Text = fmt.Sprintf("%s of %s calls run", number(m.Capacity-m.Level), number(m.Capacity))
-	} else {
-		g.Text = fmt.Sprintf("%s of %s left", number(m.Level), number(m.Capacity))
+	switch m.View.Kind { //nolint:exhaustive // all others fill steadily
+	case reservations.KindInFlight:
+		g.Rate = "calls in flight"
+		g.Text = number(m.Capacity-m.Level) + " of " + number(m.Capacity) + " calls run"
+	case reservations.KindWindow:
+		g.Rate += " in windows"
 	}
 	if m.Promised > 0 {
 		g.Notes = append(g.Notes, number(m.Promised)+" promised")
@@ -41,7 +39,7 @@ func newGauge(m overview.Meter) gauge {
 	if m.Waiting > 0 {
 		g.Notes = append(g.Notes, number(m.Waiting)+" waiting")
 	}
-	if m.AheadIn > 0 && m.Kind != string(reservations.KindInFlight) {
+	if m.AheadIn > 0 && m.View.Kind != reservations.KindInFlight {
 		g.Notes = append(g.Notes, "free for new tasks in "+seconds(m.AheadIn))
 	}
 	return g

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/reservations"
 )
 
 // number is an amount with what a person wants to see of it, in groups of three digits.
@@ -94,17 +93,5 @@ func ago(at, now time.Time) string {
 		return "in " + duration(-d)
 	default:
 		return "now"
-	}
-}
-
-// kindText is a rate with how its meter fills.
-func kindText(m reservations.MeterView, rate string) string {
-	switch m.Kind { //nolint:exhaustive // all others fill steadily
-	case reservations.KindInFlight:
-		return "calls in flight"
-	case reservations.KindWindow:
-		return rate + " in windows"
-	default:
-		return rate
 	}
 }
