@@ -3,11 +3,38 @@ package metrics
 import (
 	"errors"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/headway-go/headway/internal/metric"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
+
+// kind is what tasks have in common that are counted together: the labels of their queue and their type.
+type kind struct{ queue, name string }
+
+// counts are the metrics of one kind of tasks.
+type counts struct {
+	kind
+
+	running   prometheus.Gauge
+	succeeded prometheus.Counter
+	duration  prometheus.Observer
+}
+
+// of returns the counts of a task.
+func (m *Metrics) of(t worker.TaskRef) *counts {
+	k := kind{queue: m.queues.of(t.Queue), name: m.types.of(t.Type)}
+	c, _ := m.kinds.get(k, func() *counts {
+		return &counts{
+			kind: k, running: m.running.WithLabelValues(k.queue),
+			succeeded: m.counters[metric.Finished].WithLabelValues(k.queue, k.name, string(worker.KindSucceeded)),
+			duration:  m.histograms[metric.Duration].WithLabelValues(k.name),
+		}
+	})
+	return c
+}
 
 // Event counts what a worker does: put it into worker.Config.Events.
 func (m *Metrics) Event(e worker.Event) {
@@ -23,7 +50,7 @@ func (m *Metrics) Event(e worker.Event) {
 	case worker.KindDeferred:
 		m.deferred(e)
 	case worker.KindSorted:
-		m.add(float64(e.Tasks), metric.Sorted, m.queues.label(e.Task.Queue))
+		m.add(float64(e.Tasks), metric.Sorted, m.queues.of(e.Task.Queue))
 	case worker.KindSettled:
 		if e.Err != nil {
 			m.count(metric.Unsettled, e.Charge.Limit)
@@ -78,7 +105,7 @@ func (m *Metrics) rejected(r worker.Event) {
 	if errors.Is(r.Err, tasks.ErrExpired) {
 		reason = "expired"
 	}
-	m.count(metric.Rejected, m.queues.label(r.Task.Queue), m.types.label(r.Task.Type), reason)
+	m.count(metric.Rejected, m.queues.of(r.Task.Queue), m.types.of(r.Task.Type), reason)
 }
 
 func (m *Metrics) deferred(d worker.Event) {

@@ -56,7 +56,7 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 func (f *fleet) queueMetrics(queues []*asynq.QueueInfo) (all []prometheus.Metric) {
 	sums := map[string]asynq.QueueInfo{}
 	for _, q := range queues {
-		label := f.m.queues.label(q.Queue)
+		label := f.m.queues.of(q.Queue)
 		sum := sums[label]
 		sum.Paused = sum.Paused || q.Paused
 		sum.Pending, sum.Active, sum.Scheduled = sum.Pending+q.Pending, sum.Active+q.Active, sum.Scheduled+q.Scheduled
