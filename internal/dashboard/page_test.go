@@ -110,6 +110,28 @@ func TestEmptyQueuesAreNotAsked(t *testing.T) {
 	}
 }
 
+// Without records, the page lists asynq's archive: it reads no more than it shows, and knows how many there are.
+func TestTheArchiveIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const tasks = 1100
+	for range tasks {
+		w.enqueue(t, job{})
+	}
+	if _, err := w.inspector.ArchiveAllScheduledTasks("default"); err != nil {
+		t.Fatal(err)
+	}
+	h := w.handler(t)
+	for query, want := range map[string]string{
+		"": "1\u202f100 tasks, the first 100 are shown", "?type=job": "1\u202f000 tasks, the first 100 are shown",
+		"?type=mail": "0 tasks", "?since=1h": "0 tasks", // none of them has failed
+	} {
+		if page := send(h, http.MethodGet, "/dead"+query, nil).Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%q: no %q in\n%.3000s", query, want, page)
+		}
+	}
+}
+
 func TestUnknownThings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
