@@ -25,6 +25,7 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 			http.Error(w, "The form can't be read.", http.StatusBadRequest)
 			return
 		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a requeue of many tasks takes minutes
 		to, err := do(r)
 		user, _, _ := r.BasicAuth()
 		said := []slog.Attr{
