@@ -51,7 +51,7 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 func (s *Server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last.At, s.lastSlow = time.Time{}, time.Time{}
+	s.last.At, s.slow.At = time.Time{}, time.Time{}
 }
 
 // back is a page with a notice of what was done, by a word and a number: no text of an address is shown.

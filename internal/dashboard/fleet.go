@@ -75,34 +75,24 @@ func (s *Server) look(ctx context.Context) fleet {
 		f.Duty, err = s.config.Reader.Scheduler.Engine().OnDuty(ctx)
 		return err
 	})
-	if f.At.Sub(s.lastSlow) < slowFor {
-		f.Dead, f.DeadLately, f.Batches = s.last.Dead, s.last.DeadLately, s.last.Batches
-		f.keep(s.last, "dead tasks", "batches")
-	} else {
-		f.part("dead tasks", func() error { return s.lookDead(ctx, &f) })
-		f.part("batches", func() (err error) {
-			f.Batches, err = s.listBatches(ctx)
+	if f.At.Sub(s.slow.At) >= slowFor {
+		s.slow = fleet{At: f.At, Queues: f.Queues}
+		s.slow.part("dead tasks", func() error { return s.lookDead(ctx, &s.slow) })
+		s.slow.part("batches", func() (err error) {
+			s.slow.Batches, err = s.listBatches(ctx)
 			return err
 		})
-		s.lastSlow = f.At
 	}
+	f.Dead, f.DeadLately, f.Batches = s.slow.Dead, s.slow.DeadLately, s.slow.Batches
+	f.Faults = append(f.Faults, s.slow.Faults...)
 	s.last = f
 	return f
 }
 
-// keep takes over the faults of parts that are not read again.
-func (f *fleet) keep(before fleet, parts ...string) {
-	for _, fault := range before.Faults {
-		if slices.Contains(parts, fault.What) {
-			f.Faults = append(f.Faults, fault)
-		}
-	}
-}
-
-// part reads one part. A fault of it leaves the others.
+// part reads one part. A fault of it leaves the others. Copies of a fleet do not share faults that are added later.
 func (f *fleet) part(what string, read func() error) {
 	if err := read(); err != nil {
-		f.Faults = append(f.Faults, fault{What: what, Err: err})
+		f.Faults = append(slices.Clip(f.Faults), fault{What: what, Err: err})
 	}
 }
 

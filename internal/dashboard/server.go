@@ -30,9 +30,9 @@ type Server struct {
 	watchers  chan struct{} // a place for each stream of events
 	counters  bounded.Map[string, *batches.Counter]
 
-	mu       sync.Mutex // held while the fleet is looked at
-	last     fleet
-	lastSlow time.Time // when MongoDB was asked for the last look
+	mu   sync.Mutex // held while the fleet is looked at
+	last fleet
+	slow fleet // with what MongoDB counted
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.

@@ -107,6 +107,19 @@ func TestStuckWithoutWorkersKnown(t *testing.T) {
 	}
 }
 
+// Two pages that share a look add their own faults to it.
+func TestFaultsOfTwoPages(t *testing.T) {
+	t.Parallel()
+	look := fleet{Faults: make([]fault, 3, 4)}
+	one, other := look, look
+	for f, what := range map[*fleet]string{&one: "one", &other: "other"} {
+		f.part(what, func() error { return errors.New("away") })
+	}
+	if one.Faults[3].What != "one" || other.Faults[3].What != "other" {
+		t.Errorf("%+v and %+v", one.Faults[3], other.Faults[3])
+	}
+}
+
 func TestWorkersAreShown(t *testing.T) {
 	t.Parallel()
 	page, err := (&Server{}).execute("live", view{Name: "queues", Data: queuesData{Workers: []*asynq.ServerInfo{{
