@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/scheduler"
 )
 
 // Each problem is found alone, with its severity, and a fleet that works has none.
@@ -117,6 +120,24 @@ func TestFaultsOfTwoPages(t *testing.T) {
 	}
 	if one.Faults[3].What != "one" || other.Faults[3].What != "other" {
 		t.Errorf("%+v and %+v", one.Faults[3], other.Faults[3])
+	}
+}
+
+// The path of a task has a title for each reason that scheduler knows.
+func TestEachReasonHasATitle(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../scheduler/reason.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	for _, r := range reasons {
+		if stepTitle(scheduler.Reason(r[1])) == "" {
+			t.Errorf("%s has no title", r[1])
+		}
+	}
+	if len(reasons) < 18 {
+		t.Errorf("only %d reasons are found", len(reasons))
 	}
 }
 

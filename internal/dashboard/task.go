@@ -195,6 +195,7 @@ func stepTitle(r scheduler.Reason) string {
 		scheduler.ReasonInFlight: "Waits for a call in flight to end",
 		scheduler.ReasonProvider: "Was refused by its provider",
 		scheduler.ReasonStore:    "Waits: its bucket could not be asked", scheduler.ReasonNet: "Waits outside of a waitlist",
+		scheduler.ReasonWorker:    "Was returned by a worker that can't serve it",
 		scheduler.ReasonScheduled: "Scheduled", scheduler.ReasonRetry: "Waits for its next attempt",
 		scheduler.ReasonGroup: "Waits for its group", scheduler.ReasonArchived: "In the archive",
 		scheduler.ReasonCompleted: "Done",
