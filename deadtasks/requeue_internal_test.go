@@ -102,7 +102,8 @@ func TestRequeueOvertaken(t *testing.T) {
 		t.Fatalf("%+v, %v", report, failed)
 	}
 	var report Report
-	if err := r.letGo(t.Context(), []standing{s}, "token", &report); err != nil || report.Others != 1 || report.Requeued != 0 {
+	err := r.letGo(t.Context(), []standing{s}, "token", &report)
+	if err != nil || report.Others != 1 || report.Requeued != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if info, err := r.inspector.GetTaskInfo("default", id); err != nil || info.State != asynq.TaskStatePending {

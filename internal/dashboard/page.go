@@ -62,7 +62,11 @@ func parsePages() map[string]*template.Template {
 		"add":   func(a, b int) int { return a + b },
 		"menu": func() [][2]string {
 			return [][2]string{
-				{"/", "Overview"}, {"/limit", "Limits"}, {"/task", "Tasks"}, {"/batches", "Batches"}, {"/dead", "Dead"},
+				{"/", "Overview"},
+				{"/limit", "Limits"},
+				{"/task", "Tasks"},
+				{"/batches", "Batches"},
+				{"/dead", "Dead"},
 				{"/queues", "Queues"},
 			}
 		},
