@@ -53,7 +53,7 @@ func (m *Metrics) Event(e worker.Event) {
 		m.add(float64(e.Tasks), metric.Sorted, m.queues.of(e.Task.Queue))
 	case worker.KindSettled:
 		if e.Err != nil {
-			m.count(metric.Unsettled, e.Charge.Limit)
+			m.count(metric.Unsettled, m.limits.of(e.Charge.Limit))
 		}
 	case worker.KindSynced:
 		m.synced(e)
@@ -63,10 +63,10 @@ func (m *Metrics) Event(e worker.Event) {
 func (m *Metrics) started(s worker.Event) {
 	m.of(s.Task).running.Inc()
 	for _, c := range s.Charges {
-		m.count(metric.Starts, c.Limit, m.keys.label(c.Limit, c.Key))
+		m.count(metric.Starts, m.limits.of(c.Limit), m.keys.label(c.Limit, c.Key))
 	}
 	if len(s.Charges) > 0 {
-		limit := s.Charges[len(s.Charges)-1].Limit
+		limit := m.limits.of(s.Charges[len(s.Charges)-1].Limit)
 		m.observe(s.Lateness, metric.Lateness, limit)
 		m.observe(s.Outcome.Hold, metric.Hold, limit)
 	}
@@ -84,19 +84,19 @@ func (m *Metrics) finished(f worker.Event) {
 	}
 	c.duration.Observe(f.Elapsed.Seconds())
 	for _, c := range f.Charges {
-		key := m.keys.label(c.Limit, c.Key)
+		limit, key := m.limits.of(c.Limit), m.keys.label(c.Limit, c.Key)
 		for meter, n := range c.Tokens {
 			used, reported := f.Used[meter]
 			if !reported {
 				used = n
 			}
-			m.add(n, metric.Estimated, c.Limit, key, meter)
-			m.add(used, metric.Settled, c.Limit, key, meter)
+			m.add(n, metric.Estimated, limit, key, meter)
+			m.add(used, metric.Settled, limit, key, meter)
 		}
 	}
 	if refusal, ok := errors.AsType[*reservations.RetryAfterError](f.Err); ok && refusal != nil && len(f.Charges) > 0 {
 		c := f.Charges[len(f.Charges)-1]
-		m.count(metric.Refusals, c.Limit, m.keys.label(c.Limit, c.Key))
+		m.count(metric.Refusals, m.limits.of(c.Limit), m.keys.label(c.Limit, c.Key))
 	}
 }
 
@@ -116,7 +116,7 @@ func (m *Metrics) deferred(d worker.Event) {
 	case d.Charge.Limit == "":
 		reason = "refused"
 	}
-	m.count(metric.Deferred, d.Charge.Limit, reason)
+	m.count(metric.Deferred, m.limits.of(d.Charge.Limit), reason)
 }
 
 func (m *Metrics) synced(s worker.Event) {
@@ -124,5 +124,5 @@ func (m *Metrics) synced(s worker.Event) {
 	if s.Err != nil {
 		result = "failed"
 	}
-	m.count(metric.Syncs, s.Charge.Limit, result)
+	m.count(metric.Syncs, m.limits.of(s.Charge.Limit), result)
 }

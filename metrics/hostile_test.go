@@ -73,6 +73,25 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// A program that resolves limits by name makes no more series than there are labels.
+func TestBoundsLimits(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	for i := range 2000 {
+		charge := reservations.Charge{Limit: "limit" + strconv.Itoa(i)}
+		b.metrics.Event(worker.Event{Kind: worker.KindDeferred, Charge: charge, Err: reservations.ErrUnavailable})
+		b.metrics.Event(worker.Event{Kind: worker.KindStarted, Charges: []reservations.Charge{charge}})
+	}
+	got := b.gather(t)
+	wantValue(t, got, 1500, "headway_starts_total", "", "other")
+	wantValue(t, got, 1, "headway_starts_total", "", "limit499")
+	for name, f := range got {
+		if n := len(f.GetMetric()); n > 501 {
+			t.Errorf("%d series of %s", n, name)
+		}
+	}
+}
+
 // corrupt is a store one of whose buckets can't be read.
 type corrupt struct{ reservations.Store }
 
