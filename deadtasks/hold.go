@@ -32,9 +32,6 @@ type standing struct {
 func (r *requeuer) hold(ctx context.Context, t *standing, token string) error {
 	const attempts = 3 // the first may find the copy in the archive, the second another writer
 	for range attempts {
-		if ctx.Err() != nil { // asynq's inspector takes no context
-			return ctx.Err()
-		}
 		if t.State == StateDead && (t.Missing == 0 || t.Payload != nil) {
 			err := r.enqueue(ctx, t.Task, token)
 			if err == nil {
@@ -105,10 +102,7 @@ func (r *requeuer) enqueue(ctx context.Context, t Task, token string) error {
 }
 
 // release lets a held task run. It is no error if the task was released before.
-func (r *requeuer) release(ctx context.Context, t Task) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (r *requeuer) release(t Task) error {
 	err := r.inspector.RunTask(t.Queue, t.ID)
 	if err == nil || asynqdb.Gone(err) {
 		return nil
@@ -122,10 +116,7 @@ func (r *requeuer) release(ctx context.Context, t Task) error {
 
 // withdraw deletes a task that is held under this token and is not needed. A task that another requeue has released
 // meanwhile stays.
-func (r *requeuer) withdraw(ctx context.Context, t Task, token string) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (r *requeuer) withdraw(t Task, token string) error {
 	info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
 	if asynqdb.Gone(err) || err == nil && holderOf(info) != token {
 		return nil

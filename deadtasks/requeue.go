@@ -137,11 +137,14 @@ func (f *faults) and(err error) error {
 func (r *requeuer) chunk(ctx context.Context, tasks []Task, done *Report, faults *faults) error {
 	token := uuid.NewString()
 	all, failed := make([]standing, len(tasks)), make([]error, len(tasks))
-	_ = sideBySide(len(tasks), func(i int) error { // the errors are checked below
+	err := sideBySide(ctx, len(tasks), func(i int) error {
 		all[i].Task = tasks[i]
 		failed[i] = r.hold(ctx, &all[i], token)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	var good []standing
 	for i, err := range failed {
 		switch {
@@ -173,13 +176,13 @@ func (r *requeuer) letGo(ctx context.Context, tasks []standing, token string, do
 			return err
 		}
 	}
-	err := sideBySide(len(tasks), func(i int) error {
+	err := sideBySide(ctx, len(tasks), func(i int) error {
 		switch t := tasks[i]; {
 		case mine[t.key]:
-			return r.release(ctx, t.Task)
+			return r.release(t.Task)
 		// another requeue claimed the record after it was read: it has released this task, or enqueued its own
 		case t.holder == token:
-			return r.withdraw(ctx, t.Task, token)
+			return r.withdraw(t.Task, token)
 		}
 		return nil
 	})
@@ -202,13 +205,18 @@ func (r *requeuer) letGo(ctx context.Context, tasks []standing, token string, do
 	return r.store.requeued(ctx, ended)
 }
 
-// sideBySide calls do for each number below n, several at once. After an error it starts no further call, waits for
-// the running ones, and returns the error.
-func sideBySide(n int, do func(i int) error) error {
+// sideBySide calls do for each number below n, several at once, and returns the first error, which does not stop the
+// others. After the end of ctx it starts no further call, because asynq's inspector takes no context.
+func sideBySide(ctx context.Context, n int, do func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(together)
 	for i := range n {
-		group.Go(func() error { return do(i) })
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return do(i)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("requeue dead tasks: %w", err)

@@ -176,7 +176,7 @@ func killedAfter(t *testing.T, r *requeuer, until int) {
 			}
 			return err
 		},
-		func() error { return r.release(t.Context(), tasks[0]) },
+		func() error { return r.release(tasks[0]) },
 		func() error { return r.store.requeued(t.Context(), tasks) },
 	}[:until] {
 		if err := step(); err != nil {
