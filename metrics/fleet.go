@@ -51,7 +51,7 @@ type fleet struct {
 	scraped time.Time
 	parts   map[string]*part             // by service; none before Watch
 	lists   map[string][]engine.Waitlist // by limit, of the last read
-	views   []reservations.View          // of the last read
+	buckets []overview.Bucket            // of the last read
 	viewed  time.Time                    // when it began
 }
 
@@ -197,7 +197,7 @@ func (f *fleet) read(ctx context.Context, name string, p *part) {
 		return
 	}
 	p.metrics, p.at, p.took = metrics, time.Now(), time.Since(began)
-	if buckets := f.parts[serviceBuckets]; f.views != nil {
+	if buckets := f.parts[serviceBuckets]; f.buckets != nil {
 		buckets.metrics = f.bucketMetrics() // with the newest waitlists
 	}
 }

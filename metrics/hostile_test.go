@@ -39,7 +39,7 @@ func TestHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, key := range []string{"\xff", "\xfe"} { // as waitlists that other programs have made
+	for _, key := range []string{"\xff", "\xfe", "a\x01b"} { // as waitlists that other programs have made
 		for i := range 2 {
 			name := fmt.Sprintf("default/%x%d", key, i)
 			b.redis.HSet("headway:{wait}:task:"+name, "bucket", "api:"+key, "tag", "1", "tokens", "{}")
@@ -59,7 +59,8 @@ func TestHostileNames(t *testing.T) {
 			Err: errors.New("no handler"),
 		})
 	}
-	size, got := 0, b.gather(t)
+	b.gather(t)
+	size, got := 0, b.gather(t) // now with the buckets of the keys that have labels
 	wantValue(t, got, 7, "headway_tokens_settled_total", "", "api", "tokens")
 	wantValue(t, got, 1, "headway_up", "buckets")
 	for name, f := range got {
