@@ -91,8 +91,9 @@ type batchesData struct {
 }
 
 func (s *Server) batchesPage(r *http.Request) (view, error) {
-	d := batchesData{Kept: s.config.Batches != nil, Batches: s.look(r.Context()).Batches}
-	return view{Name: "batches", Title: "Batches", Nav: "/batches", Data: d}, nil
+	f := s.look(r.Context())
+	d := batchesData{Kept: s.config.Batches != nil, Batches: f.Batches}
+	return view{Name: "batches", Title: "Batches", Nav: "/batches", Data: d}, f.unread("batches", len(f.Batches))
 }
 
 // batchData is the page of one batch.

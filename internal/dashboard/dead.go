@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,8 @@ func (s *Server) recorded(ctx context.Context, f deadtasks.Filter, d *deadData) 
 // list of asynq has the payloads, so it is read in pages, and without a search no further than the page shows.
 func (s *Server) archived(ctx context.Context, f deadtasks.Filter, d *deadData) error {
 	search := d.Search.Any()
-	for _, q := range s.look(ctx).Queues {
+	look := s.look(ctx)
+	for _, q := range look.Queues {
 		if q.Archived == 0 || f.Queue != "" && f.Queue != q.Queue {
 			continue
 		}
@@ -131,7 +133,7 @@ func (s *Server) archived(ctx context.Context, f deadtasks.Filter, d *deadData) 
 			}
 		}
 	}
-	return ctx.Err()
+	return cmp.Or(ctx.Err(), look.unread("queues", len(look.Queues)))
 }
 
 // matches says whether a task of the archive is looked for.

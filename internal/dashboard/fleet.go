@@ -96,6 +96,16 @@ func (f *fleet) part(what string, read func() error) {
 	}
 }
 
+// unread is the fault of a part of which nothing is shown. It is nil if the part could be read.
+func (f *fleet) unread(part string, shown int) error {
+	for _, fault := range f.Faults {
+		if fault.What == part && shown == 0 {
+			return fmt.Errorf("the page cannot read %s: %w", part, fault.Err)
+		}
+	}
+	return nil
+}
+
 func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
 	var faults []error
 	if s.config.Refresh != nil {

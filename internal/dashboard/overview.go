@@ -14,7 +14,6 @@ const bucketsShown = 12
 type overviewData struct {
 	Problems []problem
 	Totals   totals
-	Duty     string
 	Charts   []chart
 	Buckets  []bucketView
 	More     int // further buckets
@@ -28,8 +27,7 @@ func (s *Server) overviewPage(r *http.Request) (view, error) {
 	samples, err := s.history.samples(r.Context(), f.At)
 	f.part("the last hour", func() error { return err })
 	d := overviewData{
-		Problems: f.stuck(), Totals: f.Totals(), Duty: f.Duty.Dispatcher, Charts: fleetCharts(samples, f.At),
-		Queues: f.queueViews(),
+		Problems: f.stuck(), Totals: f.Totals(), Charts: fleetCharts(samples, f.At), Queues: f.queueViews(),
 	}
 	all := f.Buckets()
 	last := -1.
@@ -86,5 +84,5 @@ func (s *Server) limitPage(r *http.Request) (view, error) {
 	if name != "" {
 		title = "Limit " + name
 	}
-	return view{Name: "limit", Title: title, Nav: "/limit", Data: d}, nil
+	return view{Name: "limit", Title: title, Nav: "/limit", Data: d}, f.unread("limits", len(found))
 }

@@ -172,17 +172,7 @@ func TestLinkOfAShard(t *testing.T) {
 	}
 }
 
-// While the store is away, a bucket is not shown, which does not mean that there is none.
-func TestWithoutTheStore(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server.Close()
-	if got := send(w.handler(t), http.MethodGet, "/limit?name=api", nil); got.Code != http.StatusServiceUnavailable {
-		t.Errorf("status %d:\n%s", got.Code, got.Body)
-	}
-}
-
-// While Redis is away, the page is there and says so.
+// While Redis is away, the first page says so, and no page says that there is nothing.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,8 +182,12 @@ func TestWithoutRedis(t *testing.T) {
 	if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "The page cannot read queues") {
 		t.Errorf("status %d:\n%s", got.Code, got.Body)
 	}
-	if got = send(h, http.MethodGet, "/task?id=x", nil); got.Code != http.StatusServiceUnavailable {
-		t.Errorf("a task: status %d", got.Code)
+	for _, path := range []string{
+		"/task?id=x", "/task", "/queues", "/queue?name=default", "/dead", "/limit", "/limit?name=api",
+	} {
+		if got = send(h, http.MethodGet, path, nil); got.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: status %d", path, got.Code)
+		}
 	}
 }
 

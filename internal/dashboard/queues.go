@@ -53,7 +53,7 @@ type queuesData struct {
 func (s *Server) queuesPage(r *http.Request) (view, error) {
 	f := s.look(r.Context())
 	d := queuesData{Queues: f.queueViews(), Workers: f.Workers, Duty: f.Duty.Dispatcher}
-	return view{Name: "queues", Title: "Queues and workers", Nav: "/queues", Data: d}, nil
+	return view{Name: "queues", Title: "Queues and workers", Nav: "/queues", Data: d}, f.unread("queues", len(d.Queues))
 }
 
 // queueData is the page of one queue.
@@ -100,6 +100,9 @@ func (s *Server) queuePage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
 	at := slices.IndexFunc(f.Queues, func(q *asynq.QueueInfo) bool { return q.Queue == name })
+	if err := f.unread("queues", len(f.Queues)); err != nil {
+		return view{}, err
+	}
 	if at < 0 {
 		return view{}, &notFoundError{what: "There is no queue " + name + "."}
 	}

@@ -62,7 +62,7 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 	v := view{Name: "task", Title: "Tasks", Nav: "/task"}
 	var err error
 	if d.ID == "" {
-		d.Recent = s.recent(r.Context())
+		d.Recent, err = s.recent(r.Context())
 	} else {
 		v.Title = "Task " + d.ID
 		d.Found, err = s.findTask(r.Context(), d.Queue, d.ID)
@@ -72,11 +72,11 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 }
 
 // recent are the tasks that run, and some that wait.
-func (s *Server) recent(ctx context.Context) (rows []taskRow) {
+func (s *Server) recent(ctx context.Context) (rows []taskRow, err error) {
 	const most, each = 30, 10
-	queues := s.look(ctx).Queues
+	f := s.look(ctx)
 	for i := range openStates {
-		for _, q := range queues {
+		for _, q := range f.Queues {
 			state := s.states(q)[i]
 			if state.of == 0 || len(rows) >= most {
 				continue
@@ -87,7 +87,7 @@ func (s *Server) recent(ctx context.Context) (rows []taskRow) {
 			}
 		}
 	}
-	return rows[:min(len(rows), most)]
+	return rows[:min(len(rows), most)], f.unread("queues", len(f.Queues))
 }
 
 // findTask reads all that is known of a task, in one queue or in all.
