@@ -132,7 +132,7 @@ func TestBatchesAreShown(t *testing.T) {
 	}
 }
 
-// Every view of a batch counts anew only what can still change, not all results.
+// A view of a batch counts only results that can still change, after the first view.
 func TestABatchIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	w := withRecords(t)
