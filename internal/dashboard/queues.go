@@ -20,8 +20,11 @@ type queueView struct {
 
 	Link    string
 	Workers int
-	State   string
+	// State is served, paused, not known or queueUnserved.
+	State string
 }
+
+const queueUnserved = "no worker"
 
 func (f *fleet) queueViews() []queueView {
 	var all []queueView
@@ -35,8 +38,10 @@ func (f *fleet) queueViews() []queueView {
 		switch {
 		case q.Paused:
 			v.State = "paused"
+		case v.Workers == 0 && f.faulty("workers"):
+			v.State = "not known"
 		case v.Workers == 0:
-			v.State = "no worker"
+			v.State = queueUnserved
 		}
 		all = append(all, v)
 	}

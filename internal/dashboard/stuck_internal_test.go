@@ -108,6 +108,9 @@ func TestStuckWithoutWorkersKnown(t *testing.T) {
 	if got := f.stuck(); len(got) != 1 || !strings.Contains(got[0].What, "cannot read workers") {
 		t.Errorf("%+v", got)
 	}
+	if state := f.queueViews()[0].State; state != "not known" {
+		t.Errorf("the queue is %s", state)
+	}
 }
 
 // Two pages that share a look add their own faults to it.
