@@ -135,8 +135,11 @@ func (r *requeuer) withdraw(t Task, token string) error {
 // tasks to mine.
 func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
 	among := bson.M{"$in": keys}
-	claimed := bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: time.Now()}
-	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{"$set": claimed})
+	now := time.Now()
+	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{
+		"$set":  bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: now},
+		"$push": bson.M{"requeues": now},
+	})
 	if err != nil {
 		return unavailable("claim tasks to requeue", err)
 	}
@@ -172,10 +175,8 @@ func (s *Store) requeued(ctx context.Context, tasks []Task) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	now := time.Now()
 	update := bson.M{
-		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
-		"$push":  bson.M{"requeues": now},
+		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: time.Now(), fieldExpires: s.expiry()},
 		"$unset": bson.M{fieldToken: ""},
 	}
 	models := make([]mongo.WriteModel, len(tasks))

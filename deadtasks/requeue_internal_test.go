@@ -111,6 +111,27 @@ func TestRequeueOvertaken(t *testing.T) {
 	}
 }
 
+// A task that fails at once after its release has been requeued all the same.
+func TestRequeueOfATaskThatFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	r, id := prepared(t, false)
+	tasks := all(t, r)
+	killedAfter(t, r, 3)
+	ref := deadletter.Ref{ID: id, Queue: "default", Type: "mail"}
+	attempt := deadletter.Attempt{Number: 1, At: time.Now(), Error: "busy"}
+	if err := r.store.Recorder().Failed(t.Context(), ref, attempt); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.requeued(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+	for task, err := range r.store.List(t.Context(), Filter{AnyState: true}) {
+		if err != nil || task.State != StateFailing || len(task.Requeues) != 1 {
+			t.Errorf("%+v, %v", task, err)
+		}
+	}
+}
+
 func prepared(t *testing.T, archived bool) (r *requeuer, id string) {
 	t.Helper()
 	o, err := redis.ParseURL(testenv.Redis(t))
