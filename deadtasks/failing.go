@@ -3,6 +3,7 @@ package deadtasks
 import (
 	"context"
 	"maps"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -70,7 +71,7 @@ func (s recorder) SentAgain(ctx context.Context, queue string, ids []string) err
 	for i, id := range ids {
 		keys[i] = key(queue, id)
 	}
-	now := s.now()
+	now := time.Now()
 	filter := bson.M{"_id": bson.M{"$in": keys}, fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
 	update := bson.M{
 		"$set":  bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
@@ -85,7 +86,7 @@ func (s recorder) SentAgain(ctx context.Context, queue string, ids []string) err
 // Recovered takes one round trip. The failed attempts stay readable for the retention.
 func (s recorder) Recovered(ctx context.Context, task deadletter.Ref) error {
 	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
-	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: s.now(), fieldExpires: s.expiry()}}
+	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: time.Now(), fieldExpires: s.expiry()}}
 	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
 		return unavailable("store that task "+task.ID+" succeeded", err)
 	}

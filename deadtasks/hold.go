@@ -19,66 +19,61 @@ import (
 // before.
 const heldFor = 10 * 365 * 24 * time.Hour
 
-// standing is the state of a task in the queue.
+// standing is a task with its state in the queue.
 type standing struct {
-	held  bool   // the task waits until its requeue releases it
-	runs  bool   // a worker will report its end; otherwise it is in the queue, or was
-	token string // of the requeue that holds the task
+	Task
+
+	holder string // token of the requeue that holds the task; empty if none does
+	runs   bool   // a worker will report its end
 }
 
 // hold puts the task into the queue, held, unless the queue has it already. It does not enqueue a task that was held
 // before according to its record: if such a task is not in the queue, it has run.
-func (r *requeuer) hold(ctx context.Context, t Task, token string) (standing, error) {
+func (r *requeuer) hold(ctx context.Context, t *standing, token string) error {
 	const attempts = 3 // the first may find the copy in the archive, the second another writer
 	for range attempts {
-		if ctx.Err() != nil { // asynq's inspector takes no context
-			return standing{}, ctx.Err()
-		}
 		if t.State == StateDead && (t.Missing == 0 || t.Payload != nil) {
-			err := r.enqueue(ctx, t, token)
+			err := r.enqueue(ctx, t.Task, token)
 			if err == nil {
-				return standing{held: true, token: token}, nil
+				t.holder = token
+				return nil
 			}
 			if !errors.Is(err, asynq.ErrTaskIDConflict) {
-				return standing{}, fmt.Errorf("enqueue task %s: %w", t.ID, err)
+				return fmt.Errorf("enqueue task %s: %w", t.ID, err)
 			}
 		}
 		info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
 		switch {
 		case asynqdb.Gone(err) && t.State == StateRequeueing:
-			return standing{}, nil
+			return nil
 		case asynqdb.Gone(err) && t.Missing > 0 && t.Payload == nil:
-			return standing{}, fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID,
-				t.Missing)
+			return fmt.Errorf("%w: task %s had %d bytes, and is not in asynq's archive", ErrNoPayload, t.ID, t.Missing)
 		case asynqdb.Gone(err):
 			continue
 		case err != nil:
-			return standing{}, fmt.Errorf("look for task %s: %w", t.ID, err)
-		case holder(info) != "":
-			return standing{held: true, token: holder(info)}, nil
-		case info.State == asynq.TaskStateActive:
-			return standing{runs: true}, nil
+			return fmt.Errorf("look for task %s: %w", t.ID, err)
 		case info.State != asynq.TaskStateArchived:
-			return standing{}, nil
+			t.holder, t.runs = holderOf(info), info.State == asynq.TaskStateActive
+			return nil
 		}
 		if t.Missing > 0 {
 			t.Payload = info.Payload
 		}
 		if t.State == StateRequeueing { // the task has run since, and no worker reported its end
-			if err := r.store.deadAgain(ctx, t); err != nil {
-				return standing{}, err
+			if err := r.store.deadAgain(ctx, t.Task); err != nil {
+				return err
 			}
 			t.State = StateDead
 		}
 		if err := r.inspector.DeleteTask(t.Queue, t.ID); err != nil && !asynqdb.Gone(err) {
-			return standing{}, fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, err)
+			return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, err)
 		}
 	}
-	return standing{}, fmt.Errorf("another process changes task %s in the queue: requeue it again", t.ID)
+	return fmt.Errorf("another process changes task %s in the queue: requeue it again", t.ID)
 }
 
-// holder returns the token of the requeue that holds the task, or "" if none does.
-func holder(info *asynq.TaskInfo) string {
+// holderOf returns the token of the requeue that holds the task, or "" if none does.
+func holderOf(info *asynq.TaskInfo) string {
 	if info.State == asynq.TaskStateScheduled && time.Until(info.NextProcessAt) > heldFor/2 {
 		return info.Headers[headerRequeue]
 	}
@@ -107,10 +102,7 @@ func (r *requeuer) enqueue(ctx context.Context, t Task, token string) error {
 }
 
 // release lets a held task run. It is no error if the task was released before.
-func (r *requeuer) release(ctx context.Context, t Task) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (r *requeuer) release(t Task) error {
 	err := r.inspector.RunTask(t.Queue, t.ID)
 	if err == nil || asynqdb.Gone(err) {
 		return nil
@@ -124,12 +116,9 @@ func (r *requeuer) release(ctx context.Context, t Task) error {
 
 // withdraw deletes a task that is held under this token and is not needed. A task that another requeue has released
 // meanwhile stays.
-func (r *requeuer) withdraw(ctx context.Context, t Task, token string) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (r *requeuer) withdraw(t Task, token string) error {
 	info, err := r.inspector.GetTaskInfo(t.Queue, t.ID)
-	if asynqdb.Gone(err) || err == nil && holder(info) != token {
+	if asynqdb.Gone(err) || err == nil && holderOf(info) != token {
 		return nil
 	}
 	// no requeue can release it now: a requeue must claim the record first, and the record is not dead any more
@@ -146,8 +135,11 @@ func (r *requeuer) withdraw(ctx context.Context, t Task, token string) error {
 // tasks to mine.
 func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
 	among := bson.M{"$in": keys}
-	claimed := bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: s.now()}
-	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{"$set": claimed})
+	now := time.Now()
+	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{
+		"$set":  bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: now},
+		"$push": bson.M{"requeues": now},
+	})
 	if err != nil {
 		return unavailable("claim tasks to requeue", err)
 	}
@@ -183,10 +175,8 @@ func (s *Store) requeued(ctx context.Context, tasks []Task) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	now := s.now()
 	update := bson.M{
-		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
-		"$push":  bson.M{"requeues": now},
+		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: time.Now(), fieldExpires: s.expiry()},
 		"$unset": bson.M{fieldToken: ""},
 	}
 	models := make([]mongo.WriteModel, len(tasks))

@@ -145,7 +145,7 @@ func (s *Store) settle(ctx context.Context, entries []entry) ([]entry, error) {
 	for i, g := range entries {
 		ids[i] = g.id
 	}
-	found, malformed, err := s.marks(ctx, ids)
+	found, malformed, err := s.marks(ctx, bson.M{"_id": bson.M{"$in": ids}})
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +176,20 @@ func joined(malformed map[string]error) error {
 
 // marks are the fields of a record that show how its task ended.
 type marks struct {
+	Task    string    `bson:"task"`
+	Queue   string    `bson:"queue"`
 	State   State     `bson:"state"`
 	At      time.Time `bson:"at"`
 	Print   string    `bson:"print"`
 	Changed time.Time `bson:"changed"`
 }
 
-// marks returns the marks of the records with these keys, and the faults of unreadable records, by key.
-func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, malformed map[string]error, err error) {
-	shown := bson.M{fieldState: 1, fieldAt: 1, fieldPrint: 1, fieldChanged: 1}
-	cursor, err := s.records.Find(ctx, bson.M{"_id": bson.M{"$in": ids}}, options.Find().SetProjection(shown))
+// marks returns the marks of the records that a query matches, and the faults of unreadable records, by key.
+func (s *Store) marks(
+	ctx context.Context, query bson.M,
+) (found map[string]marks, malformed map[string]error, err error) {
+	shown := bson.M{fieldTask: 1, fieldQueue: 1, fieldState: 1, fieldAt: 1, fieldPrint: 1, fieldChanged: 1}
+	cursor, err := s.records.Find(ctx, query, options.Find().SetProjection(shown))
 	var raw []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &raw)
@@ -206,19 +210,26 @@ func (s *Store) marks(ctx context.Context, ids bson.A) (found map[string]marks, 
 	return found, malformed, nil
 }
 
-// Unknown takes one round trip.
+// Unknown takes one round trip. An archived task may have a key with a print, as its ID was that of another dead task.
 func (s recorder) Unknown(ctx context.Context, archived []asynqdb.Archived) ([]asynqdb.Archived, error) {
-	ids := make(bson.A, len(archived))
+	keys, ids := make(bson.A, len(archived)), make(bson.A, len(archived))
 	for i, a := range archived {
-		ids[i] = key(a.Queue, a.ID)
+		keys[i], ids[i] = key(a.Queue, a.ID), a.ID
 	}
-	found, malformed, err := s.marks(ctx, ids)
+	found, malformed, err := s.marks(ctx, bson.M{"$or": bson.A{
+		bson.M{"_id": bson.M{"$in": keys}}, bson.M{fieldTask: bson.M{"$in": ids}},
+	}})
 	if err != nil {
 		return nil, err
 	}
+	ends := map[string][]marks{} // by the key without a print
+	for _, m := range found {
+		ends[key(m.Queue, m.Task)] = append(ends[key(m.Queue, m.Task)], m)
+	}
 	var unknown []asynqdb.Archived
 	for _, a := range archived {
-		if malformed[key(a.Queue, a.ID)] == nil && !found[key(a.Queue, a.ID)].knows(a) {
+		at := key(a.Queue, a.ID)
+		if malformed[at] == nil && !slices.ContainsFunc(ends[at], func(m marks) bool { return m.knows(a) }) {
 			unknown = append(unknown, a)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
@@ -36,13 +37,7 @@ type Report struct {
 	Others int
 }
 
-func (r Report) plus(other Report) Report {
-	return Report{
-		r.Requeued + other.Requeued, r.Present + other.Present, r.OfBatches + other.OfBatches, r.Others + other.Others,
-	}
-}
-
-// requeuer enqueues dead tasks again. It is safe for concurrent use.
+// requeuer enqueues dead tasks again.
 type requeuer struct {
 	store     *Store
 	client    *asynq.Client
@@ -73,7 +68,7 @@ func (s *Store) Requeue(
 
 func (r *requeuer) requeue(ctx context.Context, f Filter, progress func(Report)) (Report, error) {
 	if f.Until.IsZero() {
-		f.Until = r.store.now() // leaves tasks that die again meanwhile
+		f.Until = time.Now() // leaves tasks that die again meanwhile
 	}
 	f.States, f.Payloads = nil, true
 	total := Report{}
@@ -84,8 +79,7 @@ func (r *requeuer) requeue(ctx context.Context, f Filter, progress func(Report))
 		if len(gathered) == 0 {
 			return nil
 		}
-		done, err := r.chunk(ctx, gathered, &faults)
-		total = total.plus(done)
+		err := r.chunk(ctx, gathered, &total, &faults)
 		if gathered, size = nil, 0; progress != nil {
 			progress(total)
 		}
@@ -139,84 +133,90 @@ func (f *faults) and(err error) error {
 	return errors.Join(append(all, err)...)
 }
 
-// chunk requeues some tasks. It adds tasks that can't be requeued to the faults.
-func (r *requeuer) chunk(ctx context.Context, tasks []Task, faults *faults) (done Report, err error) {
+// chunk requeues some tasks, and counts them. It adds tasks that can't be requeued to the faults.
+func (r *requeuer) chunk(ctx context.Context, tasks []Task, done *Report, faults *faults) error {
 	token := uuid.NewString()
-	standings, failed := make([]standing, len(tasks)), make([]error, len(tasks))
-	_ = sideBySide(len(tasks), func(i int) error { // the errors are checked below
-		standings[i], failed[i] = r.hold(ctx, tasks[i], token)
+	all, failed := make([]standing, len(tasks)), make([]error, len(tasks))
+	err := sideBySide(ctx, len(tasks), func(i int) error {
+		all[i].Task = tasks[i]
+		failed[i] = r.hold(ctx, &all[i], token)
 		return nil
 	})
-	var good []Task
-	var held []standing
+	if err != nil {
+		return err
+	}
+	var good []standing
 	for i, err := range failed {
 		switch {
 		case err == nil:
-			good, held = append(good, tasks[i]), append(held, standings[i])
+			good = append(good, all[i])
 		case ctx.Err() != nil, errors.Is(err, ErrUnavailable):
-			return done, fmt.Errorf("requeue dead tasks: %w", err)
+			return fmt.Errorf("requeue dead tasks: %w", err)
 		default:
 			if _, away := r.inspector.Queues(); away != nil {
-				return done, fmt.Errorf("requeue dead tasks: %w", err)
+				return fmt.Errorf("requeue dead tasks: %w", err)
 			}
 			faults.add(fmt.Errorf("requeue dead tasks: %w", err))
 		}
 	}
-	return r.letGo(ctx, good, held, token)
+	return r.letGo(ctx, good, token, done)
 }
 
 // letGo releases held tasks, under this token or another requeue's, and deletes held tasks that are not needed.
-func (r *requeuer) letGo(
-	ctx context.Context, tasks []Task, standings []standing, token string,
-) (done Report, err error) {
+func (r *requeuer) letGo(ctx context.Context, tasks []standing, token string, done *Report) error {
 	held := map[string][]string{} // keys of the records by the token of their tasks in the queue
-	for i, s := range standings {
-		if s.held {
-			held[s.token] = append(held[s.token], tasks[i].key)
+	for _, t := range tasks {
+		if t.holder != "" {
+			held[t.holder] = append(held[t.holder], t.key)
 		}
 	}
 	mine := map[string]bool{}
 	for token, keys := range held {
-		if err = r.store.claim(ctx, keys, token, mine); err != nil {
-			return done, err
+		if err := r.store.claim(ctx, keys, token, mine); err != nil {
+			return err
 		}
 	}
-	err = sideBySide(len(tasks), func(i int) error {
-		switch s := standings[i]; {
-		case s.held && mine[tasks[i].key]:
-			return r.release(ctx, tasks[i])
+	err := sideBySide(ctx, len(tasks), func(i int) error {
+		switch t := tasks[i]; {
+		case mine[t.key]:
+			return r.release(t.Task)
 		// another requeue claimed the record after it was read: it has released this task, or enqueued its own
-		case s.held && s.token == token:
-			return r.withdraw(ctx, tasks[i], token)
+		case t.holder == token:
+			return r.withdraw(t.Task, token)
 		}
 		return nil
 	})
 	if err != nil {
-		return done, err
+		return err
 	}
 	var ended []Task
-	for i, s := range standings {
+	for _, t := range tasks {
 		switch {
-		case s.held && mine[tasks[i].key]:
+		case mine[t.key]:
 			done.Requeued++
-		case s.held, s.runs:
+		case t.holder != "", t.runs:
 			done.Others++
 			continue
 		default:
 			done.Present++
 		}
-		ended = append(ended, tasks[i])
+		ended = append(ended, t.Task)
 	}
-	return done, r.store.requeued(ctx, ended)
+	return r.store.requeued(ctx, ended)
 }
 
-// sideBySide calls do for each number below n, several at once. After an error it starts no further call, waits for
-// the running ones, and returns the error.
-func sideBySide(n int, do func(i int) error) error {
+// sideBySide calls do for each number below n, several at once, and returns the first error, which does not stop the
+// others. After the end of ctx it starts no further call, because asynq's inspector takes no context.
+func sideBySide(ctx context.Context, n int, do func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(together)
 	for i := range n {
-		group.Go(func() error { return do(i) })
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return do(i)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("requeue dead tasks: %w", err)

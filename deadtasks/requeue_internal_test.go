@@ -79,8 +79,8 @@ func TestRequeueBehindAnother(t *testing.T) {
 	if err := r.inspector.DeleteTask("default", id); err != nil { // the task is done
 		t.Fatal(err)
 	}
-	report, err := r.chunk(t.Context(), stale, &faults{})
-	if err != nil || report.Others != 1 || report.Requeued != 0 {
+	var report Report
+	if err := r.chunk(t.Context(), stale, &report, &faults{}); err != nil || report.Others != 1 || report.Requeued != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if info, err := r.inspector.GetQueueInfo("default"); err != nil || info.Size != 0 {
@@ -94,19 +94,41 @@ func TestRequeueOvertaken(t *testing.T) {
 	t.Parallel()
 	r, id := prepared(t, false)
 	tasks := all(t, r)
-	s, err := r.hold(t.Context(), tasks[0], "token")
-	if err != nil || !s.held || s.token != "token" {
+	s := standing{Task: tasks[0]}
+	if err := r.hold(t.Context(), &s, "token"); err != nil || s.holder != "token" {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if report, failed := r.requeue(t.Context(), Filter{}, nil); failed != nil || report.Requeued != 1 {
 		t.Fatalf("%+v, %v", report, failed)
 	}
-	report, err := r.letGo(t.Context(), tasks, []standing{s}, "token")
+	var report Report
+	err := r.letGo(t.Context(), []standing{s}, "token", &report)
 	if err != nil || report.Others != 1 || report.Requeued != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if info, err := r.inspector.GetTaskInfo("default", id); err != nil || info.State != asynq.TaskStatePending {
 		t.Errorf("the task is lost: %+v, %v", info, err)
+	}
+}
+
+// A task that fails at once after its release has been requeued all the same.
+func TestRequeueOfATaskThatFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	r, id := prepared(t, false)
+	tasks := all(t, r)
+	killedAfter(t, r, 3)
+	ref := deadletter.Ref{ID: id, Queue: "default", Type: "mail"}
+	attempt := deadletter.Attempt{Number: 1, At: time.Now(), Error: "busy"}
+	if err := r.store.Recorder().Failed(t.Context(), ref, attempt); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.requeued(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+	for task, err := range r.store.List(t.Context(), Filter{AnyState: true}) {
+		if err != nil || task.State != StateFailing || len(task.Requeues) != 1 {
+			t.Errorf("%+v, %v", task, err)
+		}
 	}
 }
 
@@ -156,8 +178,9 @@ func killedAfter(t *testing.T, r *requeuer, until int) {
 	const token = "of the first call"
 	for _, step := range []func() error{
 		func() error {
-			s, err := r.hold(t.Context(), tasks[0], token)
-			if !s.held || s.token != token {
+			s := standing{Task: tasks[0]}
+			err := r.hold(t.Context(), &s, token)
+			if s.holder != token {
 				t.Errorf("not held: %+v", s)
 			}
 			if info, failed := r.inspector.GetTaskInfo("default", tasks[0].ID); failed != nil ||
@@ -174,7 +197,7 @@ func killedAfter(t *testing.T, r *requeuer, until int) {
 			}
 			return err
 		},
-		func() error { return r.release(t.Context(), tasks[0]) },
+		func() error { return r.release(tasks[0]) },
 		func() error { return r.store.requeued(t.Context(), tasks) },
 	}[:until] {
 		if err := step(); err != nil {

@@ -27,15 +27,12 @@ type Options struct {
 	// Retention is how long a record is stored of a task that is failing, requeued or recovered. Records of dead
 	// tasks stay. Defaults to [RetentionDefault].
 	Retention time.Duration
-	// Now is the clock for the retention. Nil means time.Now.
-	Now func() time.Time
 }
 
 // Store stores the records. It is safe for concurrent use, by any number of processes.
 type Store struct {
 	records   *mongo.Collection
 	retention time.Duration
-	now       func() time.Time
 }
 
 var _ deadletter.Source = (*Store)(nil)
@@ -47,11 +44,8 @@ func New(db *mongo.Database, o Options) *Store {
 	if o.Retention <= 0 {
 		o.Retention = RetentionDefault
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
-	return &Store{records: db.Collection(o.Prefix+"dead", settings), retention: o.Retention, now: o.Now}
+	return &Store{records: db.Collection(o.Prefix+"dead", settings), retention: o.Retention}
 }
 
 // EnsureIndexes creates the TTL index and the indexes for listing and finding tasks. Without them the Store is slow,
@@ -71,7 +65,7 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) expiry() time.Time { return s.now().Add(s.retention) }
+func (s *Store) expiry() time.Time { return time.Now().Add(s.retention) }
 
 var (
 	// ErrUnavailable means that the database did not answer, or refused the command. A write may have been applied;

@@ -179,6 +179,21 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// Of two dead tasks with one ID, the record of the second is found too: else each sweep would replace its cause.
+func TestUnknownOfOneID(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	first, second := died(1), died(1)
+	second.Payload, second.At = []byte(`{"n":2}`), first.At.Add(time.Hour)
+	record(t, s, first, second)
+	unknown, err := s.Recorder().Unknown(t.Context(), []asynqdb.Archived{
+		{ID: first.ID, Queue: "default", At: second.At}, {ID: first.ID, Queue: "other", At: second.At},
+	})
+	if err != nil || len(unknown) != 1 || unknown[0].Queue != "other" {
+		t.Errorf("%+v, %v", unknown, err)
+	}
+}
+
 // Workers and sweeps write the same tasks at the same time.
 func TestRecordedByMany(t *testing.T) {
 	t.Parallel()

@@ -25,30 +25,25 @@ type store struct {
 
 func (s *store) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
-) ([]bucket.Answer, error) {
-	began := time.Now()
-	outcomes, err := s.Store.Apply(ctx, limit, key, requests)
-	s.note("apply", began, err)
-	return outcomes, err
+) (answers []bucket.Answer, err error) {
+	defer s.note("apply", time.Now(), &err)
+	return s.Store.Apply(ctx, limit, key, requests)
 }
 
-func (s *store) Reset(ctx context.Context, limit, key string) error {
-	began := time.Now()
-	err := s.Store.Reset(ctx, limit, key)
-	s.note("reset", began, err)
-	return err
+func (s *store) Reset(ctx context.Context, limit, key string) (err error) {
+	defer s.note("reset", time.Now(), &err)
+	return s.Store.Reset(ctx, limit, key)
 }
 
-func (s *store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
-	began := time.Now()
-	b, now, err := s.Store.Load(ctx, limit, key)
-	s.note("load", began, err)
-	return b, now, err
+func (s *store) Load(ctx context.Context, limit, key string) (b bucket.Bucket, now time.Time, err error) {
+	defer s.note("load", time.Now(), &err)
+	return s.Store.Load(ctx, limit, key)
 }
 
-func (s *store) note(operation string, began time.Time, err error) {
+// note counts a call that ends now, with its error.
+func (s *store) note(operation string, began time.Time, err *error) {
 	s.m.observe(time.Since(began), metric.StoreSeconds, operation)
-	if err != nil {
+	if *err != nil {
 		s.m.count(metric.StoreErrors, operation)
 	}
 }
@@ -71,35 +66,28 @@ func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
 
 // ProcessHook implements redis.Hook.
 func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		began := time.Now()
-		err := next(ctx, cmd)
-		h.note(cmd.Name(), began, err)
-		return err
+	return func(ctx context.Context, cmd redis.Cmder) (err error) {
+		defer h.note(cmd.Name(), time.Now(), &err)
+		return next(ctx, cmd)
 	}
 }
 
 // ProcessPipelineHook implements redis.Hook.
 func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		began := time.Now()
-		err := next(ctx, cmds)
-		h.note("pipeline", began, err)
-		return err
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		defer h.note("pipeline", time.Now(), &err)
+		return next(ctx, cmds)
 	}
 }
 
-func (h redisHook) note(command string, began time.Time, err error) {
-	h.observer(command).Observe(time.Since(began).Seconds())
-	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		h.m.count(metric.RedisErrors, h.m.commands.label(command))
-	}
-}
-
-// observer measures a command. There are many calls of few commands.
-func (h redisHook) observer(command string) prometheus.Observer {
-	return h.m.calls.get(command, func() (prometheus.Observer, bool) {
-		label := h.m.commands.label(command)
-		return h.m.histograms[metric.RedisSeconds].WithLabelValues(label), label != other
+// note counts a call that ends now, with its error.
+func (h redisHook) note(command string, began time.Time, err *error) {
+	label := h.m.commands.of(command)
+	seconds, _ := h.m.calls.get(label, func() prometheus.Observer {
+		return h.m.histograms[metric.RedisSeconds].WithLabelValues(label)
 	})
+	seconds.Observe(time.Since(began).Seconds())
+	if *err != nil && !errors.Is(*err, redis.Nil) && !redis.HasErrorPrefix(*err, "NOSCRIPT") {
+		h.m.count(metric.RedisErrors, label)
+	}
 }

@@ -16,7 +16,7 @@
 //     same: take max, not sum. They are read in the background while scrapes come, so a scrape waits for no store. If
 //     a service does not answer, its gauges are left out after [Config.Stale], and headway_up is 0.
 //
-// Labels are bounded. A limit, a meter and a state have few values. Keys are labels only for the limits in
-// [Config.Keys], up to a maximum number; further keys count as "other". Queues, task types, commands of Redis and
-// collections of MongoDB are bounded alike.
+// Labels are bounded. A meter and a state have few values. Keys are labels only for the limits in [Config.Keys], up to
+// a maximum number; further keys count as "other". Limits, queues, task types, commands of Redis and collections of
+// MongoDB are bounded alike.
 package metrics

@@ -7,12 +7,8 @@ import (
 
 // Read reads the state of the fleet now.
 func (m *Metrics) Read(ctx context.Context) {
-	for _, name := range []string{serviceRedis, serviceBuckets} {
-		p := m.fleet.parts[name]
-		m.fleet.mu.Lock()
-		p.began = time.Now()
-		m.fleet.mu.Unlock()
-		m.fleet.read(ctx, name, p, time.Now())
+	for _, name := range []string{serviceRedis, serviceBuckets} { // whose keys are of the waitlists
+		m.fleet.read(ctx, name, m.fleet.parts[name])
 	}
 }
 

@@ -2,7 +2,11 @@ package metrics
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,35 +47,29 @@ type fleet struct {
 	reader    overview.Reader
 	inspector *asynq.Inspector
 
-	mu       sync.Mutex // guards what is below
-	watching bool
-	closed   bool
-	running  bool // the loop runs
-	scraped  time.Time
-	parts    map[string]*part
-	lists    map[string][]engine.Waitlist // by limit, of the last read
-	views    []reservations.View          // of the last read
-	viewed   time.Time                    // when it began
+	mu      sync.Mutex // guards what is below
+	scraped time.Time
+	parts   map[string]*part             // by service; none before Watch
+	lists   map[string][]engine.Waitlist // by limit, of the last read
+	buckets []overview.Bucket            // of the last read
+	viewed  time.Time                    // when it began
 }
 
 // part is what was last read of one service.
 type part struct {
 	read    func(context.Context, time.Time) ([]prometheus.Metric, error)
+	loops   bool // it is read again and again
 	metrics []prometheus.Metric
 	at      time.Time // when metrics were read
 	took    time.Duration
 	began   time.Time     // of the read under way; zero if there is none
-	ended   bool          // a read has ended
 	first   chan struct{} // closed when the first read has ended
 	err     error
 }
 
 func newFleet(m *Metrics) *fleet {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &fleet{m: m, ctx: ctx, cancel: cancel, parts: map[string]*part{}}
-	f.parts[serviceRedis] = &part{read: f.readRedis, first: make(chan struct{})}
-	f.parts[serviceBuckets] = &part{read: f.readBuckets, first: make(chan struct{})}
-	return f
+	return &fleet{m: m, ctx: ctx, cancel: cancel, parts: map[string]*part{}}
 }
 
 // Watch has the metrics show the limits, waitlists and queues of the fleet, as far as this Redis and this limiter know
@@ -86,57 +84,82 @@ func (m *Metrics) Watch(client redis.UniversalClient, limiter *reservations.Limi
 	defer f.mu.Unlock()
 	f.reader = overview.Reader{Limiter: limiter, Scheduler: s}
 	f.inspector = asynq.NewInspectorFromRedisClient(client)
-	f.watching = true
-	if limiter == nil {
-		delete(f.parts, serviceBuckets)
+	f.parts[serviceRedis] = &part{read: f.readRedis, first: make(chan struct{})}
+	if limiter != nil {
+		f.parts[serviceBuckets] = &part{read: f.readBuckets, first: make(chan struct{})}
 	}
 	return nil
 }
 
-// collect sends what was read last, and has the state read on.
-func (f *fleet) collect(to chan<- prometheus.Metric) {
+// Ready is nil if Redis and the store of the buckets answered when they were last read, which a scrape and Ready cause.
+// It waits for no store, but for the first read: half a second at most. The error names the services that do not
+// answer.
+func (m *Metrics) Ready() error {
+	f := m.fleet
 	if !f.want() {
-		return
+		return nil
 	}
-	f.awaitFirst()
-	f.send(to, time.Now())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(f.parts)) {
+		if err := f.parts[name].answers(time.Now()); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
-// awaitFirst waits until each service was read once, or for as long as a scrape may wait.
-func (f *fleet) awaitFirst() {
+// collect sends what was read last, and has the state read on.
+func (f *fleet) collect(to chan<- prometheus.Metric) {
+	if f.want() {
+		f.send(to, time.Now())
+	}
+}
+
+// want has all services read on. It waits until each was read once, or for as long as a scrape may wait. It is false
+// where there is nothing to read.
+func (f *fleet) want() bool {
+	if !f.start() {
+		return false
+	}
 	patience := time.NewTimer(firstPatience)
 	defer patience.Stop()
 	for _, p := range f.parts {
 		select {
 		case <-p.first:
 		case <-patience.C:
-			return
+			return true
 		case <-f.ctx.Done():
-			return
+			return true
 		}
-	}
-}
-
-// want starts the reads unless they are under way. It is false where there is nothing to read.
-func (f *fleet) want() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.watching || f.closed {
-		return false
-	}
-	f.scraped = time.Now()
-	if !f.running {
-		f.running = true
-		f.reads.Go(f.loop)
 	}
 	return true
 }
 
-// loop reads until no scrape has come for a time.
-func (f *fleet) loop() {
+// start starts the loops that have ended. It is false where there is nothing to read.
+func (f *fleet) start() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil || len(f.parts) == 0 {
+		return false
+	}
+	f.scraped = time.Now()
+	for name, p := range f.parts {
+		if !p.loops {
+			p.loops = true
+			f.reads.Go(func() { f.loop(name, p) })
+		}
+	}
+	return true
+}
+
+// loop reads one service until no scrape has come for a time.
+func (f *fleet) loop(name string, p *part) {
 	ticker := time.NewTicker(f.m.config.Refresh)
 	defer ticker.Stop()
-	for f.begin(time.Now()) {
+	for f.goesOn(p) {
+		f.read(f.ctx, name, p)
 		select {
 		case <-f.ctx.Done():
 		case <-ticker.C:
@@ -144,27 +167,21 @@ func (f *fleet) loop() {
 	}
 }
 
-// begin starts a read of each service of which none is under way. It is false if the loop has to end.
-func (f *fleet) begin(now time.Time) bool {
+func (f *fleet) goesOn(p *part) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ctx.Err() != nil || now.Sub(f.scraped) > idleAfter {
-		f.running = false
-		return false
-	}
-	for name, p := range f.parts {
-		if p.began.IsZero() {
-			p.began = now
-			f.reads.Go(func() { f.read(f.ctx, name, p, now) })
-		}
-	}
-	return true
+	p.loops = f.ctx.Err() == nil && time.Since(f.scraped) <= idleAfter
+	return p.loops
 }
 
 // read reads one service.
-func (f *fleet) read(ctx context.Context, name string, p *part, began time.Time) {
+func (f *fleet) read(ctx context.Context, name string, p *part) {
 	ctx, cancel := context.WithTimeout(ctx, hungAfter)
 	defer cancel()
+	began := time.Now()
+	f.mu.Lock()
+	p.began = began
+	f.mu.Unlock()
 	metrics, err := p.read(ctx, began)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,16 +189,16 @@ func (f *fleet) read(ctx context.Context, name string, p *part, began time.Time)
 		f.m.config.Logger.LogAttrs(ctx, slog.LevelWarn, "the state of the fleet can't be read, its metrics are left out",
 			slog.String("service", name), slog.Any("error", err))
 	}
-	p.began, p.err = time.Time{}, err
-	if err == nil {
-		p.metrics, p.at, p.took = metrics, time.Now(), time.Since(began)
-		if buckets := f.parts[serviceBuckets]; f.views != nil {
-			buckets.metrics = f.bucketMetrics() // with the newest waitlists
-		}
+	if !p.ended() {
+		defer close(p.first)
 	}
-	if !p.ended {
-		p.ended = true
-		close(p.first)
+	p.began, p.err = time.Time{}, err
+	if err != nil {
+		return
+	}
+	p.metrics, p.at, p.took = metrics, time.Now(), time.Since(began)
+	if buckets := f.parts[serviceBuckets]; f.buckets != nil {
+		buckets.metrics = f.bucketMetrics() // with the newest waitlists
 	}
 }
 
@@ -216,12 +233,15 @@ func (f *fleet) send(to chan<- prometheus.Metric, now time.Time) {
 	}
 }
 
+// ended says whether a read has ended.
+func (p *part) ended() bool { return p.err != nil || !p.at.IsZero() }
+
 // answers is nil if the service was read the last time, and no read of it hangs.
 func (p *part) answers(now time.Time) error {
 	switch {
 	case p.err != nil:
 		return p.err
-	case p.ended && (p.began.IsZero() || now.Sub(p.began) < hungAfter):
+	case p.ended() && (p.began.IsZero() || now.Sub(p.began) < hungAfter):
 		return nil
 	}
 	return ErrNoAnswer
@@ -231,11 +251,11 @@ func (f *fleet) gauge(name string, value float64, labels ...string) prometheus.M
 	return prometheus.MustNewConstMetric(f.m.descs[name], prometheus.GaugeValue, value, labels...)
 }
 
+// close ends the reads. None starts afterwards.
 func (f *fleet) close() {
 	f.mu.Lock()
-	f.closed = true
-	f.mu.Unlock()
 	f.cancel()
+	f.mu.Unlock()
 	f.reads.Wait()
 }
 

@@ -39,7 +39,7 @@ func TestHostileNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, key := range []string{"\xff", "\xfe"} { // as waitlists that other programs have made
+	for _, key := range []string{"\xff", "\xfe", "a\x01b"} { // as waitlists that other programs have made
 		for i := range 2 {
 			name := fmt.Sprintf("default/%x%d", key, i)
 			b.redis.HSet("headway:{wait}:task:"+name, "bucket", "api:"+key, "tag", "1", "tokens", "{}")
@@ -59,7 +59,8 @@ func TestHostileNames(t *testing.T) {
 			Err: errors.New("no handler"),
 		})
 	}
-	size, got := 0, b.gather(t)
+	b.gather(t)
+	size, got := 0, b.gather(t) // now with the buckets of the keys that have labels
 	wantValue(t, got, 7, "headway_tokens_settled_total", "", "api", "tokens")
 	wantValue(t, got, 1, "headway_up", "buckets")
 	for name, f := range got {
@@ -70,6 +71,25 @@ func TestHostileNames(t *testing.T) {
 	}
 	if size > 200_000 {
 		t.Errorf("a scrape has %d bytes", size)
+	}
+}
+
+// A program that resolves limits by name makes no more series than there are labels.
+func TestBoundsLimits(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, metrics.Config{})
+	for i := range 2000 {
+		charge := reservations.Charge{Limit: "limit" + strconv.Itoa(i)}
+		b.metrics.Event(worker.Event{Kind: worker.KindDeferred, Charge: charge, Err: reservations.ErrUnavailable})
+		b.metrics.Event(worker.Event{Kind: worker.KindStarted, Charges: []reservations.Charge{charge}})
+	}
+	got := b.gather(t)
+	wantValue(t, got, 1500, "headway_starts_total", "", "other")
+	wantValue(t, got, 1, "headway_starts_total", "", "limit499")
+	for name, f := range got {
+		if n := len(f.GetMetric()); n > 501 {
+			t.Errorf("%d series of %s", n, name)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"unicode/utf8"
 )
@@ -12,78 +14,76 @@ const (
 	labelMost = 512
 )
 
-// bounded holds label values: the first ones, up to most of them. Safe for concurrent use.
-type bounded struct {
+// cache holds a value for each of the first keys, up to most of them, so that their labels are looked up once. Safe
+// for concurrent use.
+type cache[K comparable, V any] struct {
 	most int
 
 	mu    sync.RWMutex // guards known
-	known map[string]bool
+	known map[K]V
 }
 
-func newBounded(most int) *bounded { return &bounded{most: most, known: map[string]bool{}} }
+func newCache[K comparable, V any](most int) *cache[K, V] {
+	return &cache[K, V]{most: most, known: map[K]V{}}
+}
 
-// label returns the value as a label, or other.
-func (b *bounded) label(value string) string {
+// get returns the value of a key, which create makes once. It is false for a further key.
+func (c *cache[K, V]) get(key K, create func() V) (value V, known bool) {
+	c.mu.RLock()
+	value, known = c.known[key]
+	full := len(c.known) >= c.most
+	c.mu.RUnlock()
+	if known || full {
+		return value, known
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if value, known = c.known[key]; known || len(c.known) >= c.most {
+		return value, known
+	}
+	value = create()
+	c.known[key] = value
+	return value, true
+}
+
+// labels are the values of a label that other programs choose: the first ones.
+type labels struct{ *cache[string, string] }
+
+func newLabels(most int) labels { return labels{newCache[string, string](most)} }
+
+// of returns the value as a label, or other.
+func (l labels) of(value string) string {
 	if len(value) > labelMost || !utf8.ValidString(value) {
 		return other
 	}
-	b.mu.RLock()
-	known := b.known[value]
-	full := len(b.known) >= b.most
-	b.mu.RUnlock()
-	switch {
-	case known:
-		return value
-	case full:
+	if _, known := l.get(value, func() string { return value }); !known {
 		return other
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.known) >= b.most && !b.known[value] {
-		return other
-	}
-	b.known[value] = true
 	return value
 }
 
-// values returns the values that have labels of their own.
-func (b *bounded) values() []string {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	values := make([]string, 0, len(b.known))
-	for value := range b.known {
-		values = append(values, value)
-	}
-	return values
-}
-
-// keys are the keys of limits as labels.
-type keys map[string]*bounded
-
-func newKeys(most map[string]int) keys {
-	k := keys{}
-	for limit, n := range most {
-		k[limit] = newBounded(n)
-	}
-	return k
-}
+// keys are the keys of limits as labels, by limit.
+type keys map[string]labels
 
 // label is empty for the bucket that all keys share.
 func (k keys) label(limit, key string) string {
-	switch b := k[limit]; {
+	switch l, labelled := k[limit]; {
 	case key == "":
 		return ""
-	case b == nil:
-		return other
+	case labelled:
+		return l.of(key)
 	default:
-		return b.label(key)
+		return other
 	}
 }
 
 // of returns the keys of a limit that have labels.
 func (k keys) of(limit string) []string {
-	if b := k[limit]; b != nil {
-		return b.values()
+	l, labelled := k[limit]
+	if !labelled {
+		return nil
 	}
-	return nil
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Collect(maps.Keys(l.known))
 }

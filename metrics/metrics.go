@@ -29,6 +29,7 @@ type Config struct {
 
 // Bounds of labels that other programs choose.
 const (
+	limitsMost   = 500 // a program may resolve limits by name
 	queuesMost   = 50
 	typesMost    = 50
 	commandsMost = 60
@@ -43,13 +44,13 @@ type Metrics struct {
 	own    []prometheus.Collector // counters and histograms of the process
 	keys   keys
 
-	queues, types, commands, collections *bounded
+	limits, queues, types, commands, collections labels
 
 	counters   map[string]*prometheus.CounterVec
 	histograms map[string]*prometheus.HistogramVec
 	running    *prometheus.GaugeVec
-	kinds      cache[kind, *counts]
-	calls      cache[string, prometheus.Observer] // of Redis, by command
+	kinds      *cache[kind, *counts]
+	calls      *cache[string, prometheus.Observer] // of Redis, by command
 	fleet      *fleet
 }
 
@@ -62,11 +63,15 @@ func New(config Config) *Metrics {
 	config.WaitGoal = cmp.Or(max(0, config.WaitGoal), time.Hour)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	m := &Metrics{
-		config: config, keys: newKeys(config.Keys),
-		queues: newBounded(queuesMost), types: newBounded(typesMost), commands: newBounded(commandsMost),
-		collections: newBounded(storedMost),
-		descs:       map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{},
+		config: config, keys: keys{}, limits: newLabels(limitsMost), queues: newLabels(queuesMost),
+		types: newLabels(typesMost), commands: newLabels(commandsMost), collections: newLabels(storedMost),
+		kinds: newCache[kind, *counts]((queuesMost + 1) * (typesMost + 1)), // with other
+		calls: newCache[string, prometheus.Observer](commandsMost + 1),
+		descs: map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{},
 		histograms: map[string]*prometheus.HistogramVec{},
+	}
+	for limit, n := range config.Keys {
+		m.keys[limit] = newLabels(n)
 	}
 	for _, d := range metric.List() {
 		m.define(d)

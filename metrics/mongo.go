@@ -27,7 +27,7 @@ func (m *Metrics) Mongo(settings *options.ClientOptions) {
 	}
 	settings.SetMonitor(&event.CommandMonitor{
 		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
-			collections.Store(e.RequestID, m.collections.label(collectionOf(e)))
+			collections.Store(e.RequestID, m.collections.of(collectionOf(e)))
 			if others.Started != nil {
 				others.Started(ctx, e)
 			}

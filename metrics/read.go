@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -56,7 +55,7 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 func (f *fleet) queueMetrics(queues []*asynq.QueueInfo) (all []prometheus.Metric) {
 	sums := map[string]asynq.QueueInfo{}
 	for _, q := range queues {
-		label := f.m.queues.label(q.Queue)
+		label := f.m.queues.of(q.Queue)
 		sum := sums[label]
 		sum.Paused = sum.Paused || q.Paused
 		sum.Pending, sum.Active, sum.Scheduled = sum.Pending+q.Pending, sum.Active+q.Active, sum.Scheduled+q.Scheduled
@@ -98,7 +97,6 @@ func (f *fleet) waitlistMetrics(
 		if !ok {
 			sum = none
 		}
-		sum.Meters = slices.Clone(sum.Meters)
 		sums[label] = sum.With(l)
 	}
 	all = append(all, f.gauge(metric.WaitGoal, goal.Seconds(), limit), f.gauge(metric.Truncated, truth(more), limit))
@@ -119,31 +117,28 @@ func (f *fleet) waitlistMetrics(
 // readBuckets reads the bucket that all keys share of each limit, and the buckets of keys that have a label. Its
 // metrics are made with the waitlists.
 func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
-	views := []reservations.View{}
+	buckets := []overview.Bucket{}
 	for _, limit := range f.reader.Limiter.Limits().Names() {
-		for _, key := range append([]string{""}, f.m.keys.of(limit)...) {
-			v, err := f.reader.Limiter.View(ctx, limit, key)
-			if errors.Is(err, reservations.ErrBucket) { // the other buckets can be read
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			views = append(views, v)
+		found, err := f.reader.Buckets(ctx, limit, append([]string{""}, f.m.keys.of(limit)...))
+		if err != nil {
+			return nil, err
 		}
+		buckets = append(buckets, found...)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.views, f.viewed = views, now
+	f.buckets, f.viewed = buckets, now
 	return nil, nil
 }
 
-// bucketMetrics shows the views with the waitlists, as `limits show` does. The caller holds the lock.
+// bucketMetrics shows the buckets with the waitlists, as `limits show` does. The caller holds the lock.
 func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
-	for _, v := range f.views {
-		b := f.reader.Bucket(v)
-		for _, l := range f.lists[v.Limit] {
-			if l.Key == v.Key {
+	for _, b := range f.buckets {
+		if b.Fault != "" {
+			continue
+		}
+		for _, l := range f.lists[b.Limit] {
+			if l.Key == b.Key {
 				b = b.With(l)
 			}
 		}

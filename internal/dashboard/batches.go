@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
@@ -21,23 +21,19 @@ const (
 	failuresShown = 50
 )
 
-// batchRow is a batch with how far it is. Shares are percents of its requests.
+// batchRow is a batch with how far it is.
 type batchRow struct {
-	batches.Batch
+	batches.Progress
 
 	Link string
 	// State is open, ended or cancelled.
-	State                 string
-	Done, Failed, Waiting int
-	DoneShare, BadShare   float64
-	Retried               int
-	Used                  float64
-	Last                  time.Time
+	State   string
+	Waiting int
 	// Left is how long the rest takes at the rate of the last minute. Zero if that is not known.
 	Left time.Duration
 }
 
-// listBatches are the newest batches. It requires that mu is held.
+// listBatches are the newest batches.
 func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 	if s.config.Batches == nil {
 		return nil, nil
@@ -47,11 +43,9 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		return nil, err
 	}
 	faults := []error{err} // of single batches
-	counters := make(map[string]*batches.Counter, len(found))
 	rows := make([]batchRow, 0, len(found))
 	for _, b := range found {
-		counters[b.ID] = cmp.Or(s.counters[b.ID], s.config.Batches.Counter(b.ID))
-		p, err := counters[b.ID].Progress(ctx)
+		p, err := s.progress(ctx, b.ID)
 		if err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return nil, err
 		}
@@ -60,14 +54,23 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 		}
 		rows = append(rows, newBatchRow(p))
 	}
-	s.counters = counters // drops the counters of older batches
 	return rows, errors.Join(faults...)
+}
+
+// progress counts a batch. All readers share its counter, which reads only what can still change.
+func (s *Server) progress(ctx context.Context, id string) (batches.Progress, error) {
+	var counter *batches.Counter
+	s.counters.Change(id, func(shared **batches.Counter) {
+		*shared = cmp.Or(*shared, s.config.Batches.Counter(id))
+		counter = *shared
+	})
+	return counter.Progress(ctx)
 }
 
 func newBatchRow(p batches.Progress) batchRow {
 	r := batchRow{
-		Batch: p.Batch, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State), Done: p.Done, Failed: p.Failed,
-		Waiting: max(0, p.Requests-p.Done-p.Failed), Retried: p.Retried, Used: p.Usage.Used, Last: p.Last,
+		Progress: p, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State),
+		Waiting: max(0, p.Requests-p.Done-p.Failed),
 	}
 	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
 		r.State = "ended"
@@ -75,10 +78,11 @@ func newBatchRow(p batches.Progress) batchRow {
 	if r.State == string(batches.StateOpen) {
 		r.Left, _ = pace.Of(p, time.Now()).Left(r.Waiting)
 	}
-	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, p.Requests))) / 10 }
-	r.DoneShare, r.BadShare = share(p.Done), share(p.Failed)
 	return r
 }
+
+// limitsOf are the names of the buckets of a batch, as its record has them.
+func limitsOf(limits string) []string { return strings.Split(limits, batches.LimitsBetween) }
 
 // batchesData is the page of all batches.
 type batchesData struct {
@@ -87,8 +91,9 @@ type batchesData struct {
 }
 
 func (s *Server) batchesPage(r *http.Request) (view, error) {
-	d := batchesData{Kept: s.config.Batches != nil, Batches: s.look(r.Context()).Batches}
-	return view{Name: "batches", Title: "Batches", Nav: "/batches", Data: d}, nil
+	f := s.look(r.Context())
+	d := batchesData{Kept: s.config.Batches != nil, Batches: f.Batches}
+	return view{Name: "batches", Title: "Batches", Nav: "/batches", Data: d}, f.unread("batches", len(f.Batches))
 }
 
 // batchData is the page of one batch.
@@ -116,7 +121,7 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p, err := s.config.Batches.Counter(b.ID).Progress(r.Context())
+	p, err := s.progress(r.Context(), b.ID)
 	if err != nil {
 		return view{}, err
 	}

@@ -16,15 +16,16 @@ const formMost = 64 << 10
 func (s *Server) change(do func(*http.Request) (page string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.config.AllowChanges {
-			s.refuse(w, r, http.StatusForbidden,
-				"This page is read-only: start it with --allow-changes to pause, resume and requeue.")
+			http.Error(w, "This page is read-only: start it with --allow-changes to pause, resume and requeue.",
+				http.StatusForbidden)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, formMost)
 		if err := r.ParseForm(); err != nil {
-			s.refuse(w, r, http.StatusBadRequest, "The form can't be read.")
+			http.Error(w, "The form can't be read.", http.StatusBadRequest)
 			return
 		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a requeue of many tasks takes minutes
 		to, err := do(r)
 		user, _, _ := r.BasicAuth()
 		said := []slog.Attr{
@@ -37,15 +38,9 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 		s.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "the page was asked for a change", said...)
 		s.forget()
 		if err != nil {
-			text, failed := s.execute("layout.html", view{
-				Name: "error", Title: "Not done", Data: err.Error(), At: s.config.Now(), AllowChanges: true, Live: "/",
-			})
-			if failed != nil {
-				text = []byte("Not done; the log says why.")
-			}
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			w.WriteHeader(status(err))
-			_, _ = w.Write(text) // an error means that the client went away
+			v := errorView("Not done", err)
+			v.At, v.AllowChanges = time.Now(), true
+			s.show(w, r, v)
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -56,7 +51,7 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 func (s *Server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last.At, s.lastSlow = time.Time{}, time.Time{}
+	s.last.At, s.slow.At = time.Time{}, time.Time{}
 }
 
 // back is a page with a notice of what was done, by a word and a number: no text of an address is shown.

@@ -44,31 +44,19 @@ func newChart(title, unit string, points []point, now time.Time, top float64) ch
 	if top == 0 {
 		top = math.Max(1, most)
 	}
-	var line, area strings.Builder
-	began := 0.
 	x := func(p point) float64 { return chartWidth * (1 - now.Sub(p.At).Seconds()/time.Hour.Seconds()) }
 	y := func(p point) float64 { return 1 + (chartHeight-2)*(1-math.Max(0, math.Min(1, p.Value/top))) }
-	before := time.Time{}
+	var corners []string // since the last gap
 	for i, p := range points {
-		first := p.At.Sub(before) > 3*sampleEvery
-		last := i == len(points)-1 || points[i+1].At.Sub(p.At) > 3*sampleEvery
-		before = p.At
-		at := x(p)
-		if first {
-			began = at
-			fmt.Fprintf(&line, "M%.1f %.1f", at, y(p))
-			fmt.Fprintf(&area, "M%.1f %.0f", at, chartHeight)
+		corners = append(corners, fmt.Sprintf("%.1f %.1f", x(p), y(p)))
+		if i+1 < len(points) && points[i+1].At.Sub(p.At) <= 3*sampleEvery {
+			continue
 		}
-		if first && last { // one point has no length
-			at += 1.5
-		}
-		fmt.Fprintf(&line, "L%.1f %.1f", at, y(p))
-		fmt.Fprintf(&area, "L%.1f %.1f", x(p), y(p))
-		if last {
-			fmt.Fprintf(&area, "L%.1f %.0fL%.1f %.0fZ", at, chartHeight, began, chartHeight)
-		}
+		first, path := points[i+1-len(corners)], strings.Join(corners, "L")
+		c.Line += "M" + corners[0] + "L" + path // one point is a line too, without a length
+		c.Area += fmt.Sprintf("M%.1f %.0fL%sL%.1f %.0fZ", x(first), chartHeight, path, x(p), chartHeight)
+		corners = nil
 	}
-	c.Line, c.Area = line.String(), area.String()
 	return c
 }
 
@@ -83,8 +71,8 @@ func series(samples []sample, value func(sample) (float64, bool)) []point {
 	return points
 }
 
-// perMinute are the rates between samples of a count that restarts at midnight.
-func perMinute(samples []sample, value func(sample) int) []point {
+// perMinute are the rates of ended tasks between samples. Their count restarts at midnight.
+func perMinute(samples []sample) []point {
 	var points []point
 	for i := 1; i < len(samples); i++ {
 		before, after := samples[i-1], samples[i]
@@ -92,9 +80,9 @@ func perMinute(samples []sample, value func(sample) int) []point {
 		if passed <= 0 || passed > 3*sampleEvery.Seconds() {
 			continue
 		}
-		grown := value(after) - value(before)
+		grown := after.Processed - before.Processed
 		if grown < 0 {
-			grown = value(after)
+			grown = after.Processed
 		}
 		points = append(points, point{At: time.Unix(after.At, 0), Value: float64(grown) / passed * 60})
 	}
@@ -107,7 +95,7 @@ func fleetCharts(samples []sample, now time.Time) []chart {
 		return series(samples, func(s sample) (float64, bool) { return float64(value(s)), true })
 	}
 	return []chart{
-		newChart("Ended", "tasks a minute", perMinute(samples, func(s sample) int { return s.Processed }), now, 0),
+		newChart("Ended", "tasks a minute", perMinute(samples), now, 0),
 		newChart("Running", "tasks", of(func(s sample) int { return s.Running }), now, 0),
 		newChart("Waiting for limits", "tasks", of(func(s sample) int { return s.Waiting }), now, 0),
 		newChart("Ready", "tasks", of(func(s sample) int { return s.Ready }), now, 0),

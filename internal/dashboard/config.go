@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,16 +33,4 @@ type Config struct {
 	Secrets redact.Secrets
 	// Logger logs changes. Nil discards them.
 	Logger *slog.Logger
-	// Now is the clock. Nil is time.Now.
-	Now func() time.Time
-}
-
-func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
 }

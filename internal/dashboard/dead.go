@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,15 +36,15 @@ func searchOf(q url.Values) deadSearch {
 	return deadSearch{ID: text("id"), Queue: text("queue"), Type: text("type"), Error: text("error"), Since: text("since")}
 }
 
-// filter are the dead tasks that are looked for, the newest first.
-func (d deadSearch) filter(now time.Time) (deadtasks.Filter, error) {
-	f := deadtasks.Filter{ID: d.ID, Queue: d.Queue, Type: d.Type, Error: d.Error, Newest: true}
+// filter are the dead tasks that are looked for.
+func (d deadSearch) filter() (deadtasks.Filter, error) {
+	f := deadtasks.Filter{ID: d.ID, Queue: d.Queue, Type: d.Type, Error: d.Error}
 	if d.Since != "" {
 		back, err := time.ParseDuration(d.Since)
 		if err != nil || back < 0 {
 			return f, &notFoundError{what: "The time must look like 1h or 24h."}
 		}
-		f.Since = now.Add(-back)
+		f.Since = time.Now().Add(-back)
 	}
 	return f, nil
 }
@@ -64,71 +65,81 @@ type deadData struct {
 
 func (s *Server) deadPage(r *http.Request) (view, error) {
 	d := deadData{Search: searchOf(r.URL.Query()), Kept: s.config.Dead != nil}
-	v := view{Name: "dead", Title: "Dead tasks", Nav: "/dead"}
-	if !d.Kept {
-		err := s.archived(r.Context(), &d)
-		v.Data = d
-		return v, err
+	f, err := d.Search.filter()
+	switch {
+	case err != nil:
+	case d.Kept:
+		err = s.recorded(r.Context(), f, &d)
+	default:
+		err = s.archived(r.Context(), f, &d)
 	}
-	f, err := d.Search.filter(s.config.Now())
-	if err == nil {
-		d.Total, err = s.config.Dead.Count(r.Context(), f)
+	return view{Name: "dead", Title: "Dead tasks", Nav: "/dead", Data: d}, err
+}
+
+// recorded lists records, the newest first.
+func (s *Server) recorded(ctx context.Context, f deadtasks.Filter, d *deadData) (err error) {
+	f.Newest = true
+	if d.Total, err = s.config.Dead.Count(ctx, f); err != nil {
+		return err
 	}
-	if err != nil {
-		return v, err
-	}
-	for t, err := range s.config.Dead.List(r.Context(), f) {
+	for t, err := range s.config.Dead.List(ctx, f) {
 		if errors.Is(err, deadtasks.ErrMalformed) {
 			d.Unreadable++
 			continue
 		}
 		if err != nil {
-			return v, err
+			return err
 		}
-		d.Tasks = append(d.Tasks, t)
-		if len(d.Tasks) == deadShown {
+		if d.Tasks = append(d.Tasks, t); len(d.Tasks) == deadShown {
 			break
 		}
 	}
-	v.Data = d
-	return v, nil
+	return nil
 }
 
-// archived lists asynq's archive, which keeps 10 000 tasks of a queue: the first 1000 of each. A list of asynq has the
-// payloads, so it is read in pages.
-func (s *Server) archived(ctx context.Context, d *deadData) error {
-	for _, q := range s.look(ctx).Queues {
-		if q.Archived == 0 || d.Search.Queue != "" && d.Search.Queue != q.Queue {
+// archived lists asynq's archive, which keeps 10 000 tasks of a queue. A search reads the first 1000 of each queue. A
+// list of asynq has the payloads, so it is read in pages, and without a search no further than the page shows.
+func (s *Server) archived(ctx context.Context, f deadtasks.Filter, d *deadData) error {
+	search := d.Search.Any()
+	look := s.look(ctx)
+	for _, q := range look.Queues {
+		if q.Archived == 0 || f.Queue != "" && f.Queue != q.Queue {
 			continue
 		}
-		for page := 1; page <= archivePages; page++ {
+		if !search {
+			d.Total += q.Archived
+		}
+		for page := 1; page <= archivePages && (search || len(d.Tasks) < deadShown) && ctx.Err() == nil; page++ {
 			found, err := s.inspector.ListArchivedTasks(q.Queue, asynq.PageSize(deadShown), asynq.Page(page))
 			if err != nil {
 				return fmt.Errorf("list the archive of queue %s: %w", q.Queue, err)
 			}
 			for _, t := range found {
-				d.add(t)
+				if !matches(f, t) {
+					continue
+				}
+				if search {
+					d.Total++
+				}
+				if len(d.Tasks) < deadShown {
+					d.Tasks = append(d.Tasks, deadtasks.Task{
+						ID: t.ID, Queue: t.Queue, Type: t.Type, Error: t.LastErr, At: t.LastFailedAt,
+						Attempts: make([]deadletter.Attempt, t.Retried+1), // of which asynq keeps the number alone
+					})
+				}
 			}
-			if len(found) < deadShown || ctx.Err() != nil {
+			if len(found) < deadShown {
 				break
 			}
 		}
 	}
-	return ctx.Err()
+	return cmp.Or(ctx.Err(), look.unread("queues", len(look.Queues)))
 }
 
-// add counts a task of the archive if it is looked for.
-func (d *deadData) add(t *asynq.TaskInfo) {
-	if (d.Search.ID != "" && d.Search.ID != t.ID) || (d.Search.Type != "" && d.Search.Type != t.Type) ||
-		!strings.Contains(t.LastErr, d.Search.Error) {
-		return
-	}
-	if d.Total++; len(d.Tasks) < deadShown {
-		d.Tasks = append(d.Tasks, deadtasks.Task{
-			ID: t.ID, Queue: t.Queue, Type: t.Type, Error: t.LastErr, At: t.LastFailedAt,
-			Attempts: make([]deadletter.Attempt, t.Retried+1), // of which asynq keeps the number alone
-		})
-	}
+// matches says whether a task of the archive is looked for.
+func matches(f deadtasks.Filter, t *asynq.TaskInfo) bool {
+	return (f.ID == "" || f.ID == t.ID) && (f.Type == "" || f.Type == t.Type) &&
+		strings.Contains(t.LastErr, f.Error) && !t.LastFailedAt.Before(f.Since)
 }
 
 // requeue requeues one task, or all that the form's search finds.
@@ -140,11 +151,10 @@ func (s *Server) requeue(r *http.Request) (string, error) {
 	if search.ID == "" && r.PostFormValue("all") == "" {
 		return "", &notFoundError{what: "Name a task to requeue."}
 	}
-	f, err := search.filter(s.config.Now())
+	f, err := search.filter()
 	if err != nil {
 		return "", err
 	}
-	f.Newest = false // the oldest first, as they were enqueued
 	report, err := s.config.Dead.Requeue(r.Context(), s.config.Client, f, nil)
 	if err != nil {
 		return "", fmt.Errorf("%s requeued, then: %w. Do it again: no task is enqueued twice",

@@ -21,14 +21,14 @@ const (
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	at, err := url.ParseRequestURI(r.URL.Query().Get("at"))
 	if err != nil || s.pages[at.Path] == nil || at.Host != "" {
-		s.refuse(w, r, http.StatusBadRequest, "at must be the address of a page, such as /queues.")
+		http.Error(w, "at must be the address of a page, such as /queues.", http.StatusBadRequest)
 		return
 	}
 	select {
 	case s.watchers <- struct{}{}:
 		defer func() { <-s.watchers }()
 	default:
-		s.refuse(w, r, http.StatusServiceUnavailable, fmt.Sprintf("%d pages are live already.", watchersMost))
+		http.Error(w, fmt.Sprintf("%d pages are live already.", watchersMost), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

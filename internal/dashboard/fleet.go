@@ -34,7 +34,7 @@ type fleet struct {
 	At      time.Time
 	Limits  []overview.Limit
 	Queues  []*asynq.QueueInfo
-	Workers []workerProcess
+	Workers []*asynq.ServerInfo
 	Members []register.Member // the workers, with what each can serve
 	Lacked  []register.Need   // what workers lack that have returned tasks
 	Duty    engine.Duty
@@ -50,31 +50,21 @@ type fault struct {
 	Err  error
 }
 
-// workerProcess is a process that takes tasks.
-type workerProcess struct {
-	Name        string // host:pid
-	Queues      []string
-	Active      int
-	Concurrency int
-	Started     time.Time
-	Stopping    bool
-}
+// serves says whether a worker takes tasks from the queue.
+func serves(w *asynq.ServerInfo, queue string) bool { return !stopping(w) && w.Queues[queue] > 0 }
 
-// serves says whether the process takes tasks from the queue.
-func (w workerProcess) serves(queue string) bool {
-	return !w.Stopping && slices.Contains(w.Queues, queue)
-}
+func stopping(w *asynq.ServerInfo) bool { return w.Status != "active" }
 
 // look returns the state of the fleet, at most freshFor old.
 func (s *Server) look(ctx context.Context) fleet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.config.Now(); now.Sub(s.last.At) < freshFor && !now.Before(s.last.At) {
+	if time.Since(s.last.At) < freshFor {
 		return s.last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookPatience) // others share what it returns
 	defer cancel()
-	f := fleet{At: s.config.Now()}
+	f := fleet{At: time.Now()}
 	f.part("limits", func() error { return s.lookLimits(ctx, &f) })
 	f.part("queues", func() (err error) {
 		f.Queues, err = overview.Queues(s.inspector)
@@ -85,35 +75,35 @@ func (s *Server) look(ctx context.Context) fleet {
 		f.Duty, err = s.config.Reader.Scheduler.Engine().OnDuty(ctx)
 		return err
 	})
-	if f.At.Sub(s.lastSlow) < slowFor {
-		f.Dead, f.DeadLately, f.Batches = s.last.Dead, s.last.DeadLately, s.last.Batches
-		f.keep(s.last, "dead tasks", "batches")
-	} else {
-		f.part("dead tasks", func() error { return s.lookDead(ctx, &f) })
-		f.part("batches", func() (err error) {
-			f.Batches, err = s.listBatches(ctx)
+	if f.At.Sub(s.slow.At) >= slowFor {
+		s.slow = fleet{At: f.At, Queues: f.Queues}
+		s.slow.part("dead tasks", func() error { return s.lookDead(ctx, &s.slow) })
+		s.slow.part("batches", func() (err error) {
+			s.slow.Batches, err = s.listBatches(ctx)
 			return err
 		})
-		s.lastSlow = f.At
 	}
+	f.Dead, f.DeadLately, f.Batches = s.slow.Dead, s.slow.DeadLately, s.slow.Batches
+	f.Faults = append(f.Faults, s.slow.Faults...)
 	s.last = f
 	return f
 }
 
-// keep takes over the faults of parts that are not read again.
-func (f *fleet) keep(before fleet, parts ...string) {
-	for _, fault := range before.Faults {
-		if slices.Contains(parts, fault.What) {
-			f.Faults = append(f.Faults, fault)
-		}
+// part reads one part. A fault of it leaves the others. Copies of a fleet do not share faults that are added later.
+func (f *fleet) part(what string, read func() error) {
+	if err := read(); err != nil {
+		f.Faults = append(slices.Clip(f.Faults), fault{What: what, Err: err})
 	}
 }
 
-// part reads one part. A fault of it leaves the others.
-func (f *fleet) part(what string, read func() error) {
-	if err := read(); err != nil {
-		f.Faults = append(f.Faults, fault{What: what, Err: err})
+// unread is the fault of a part of which nothing is shown. It is nil if the part could be read.
+func (f *fleet) unread(part string, shown int) error {
+	for _, fault := range f.Faults {
+		if fault.What == part && shown == 0 {
+			return fmt.Errorf("the page cannot read %s: %w", part, fault.Err)
+		}
 	}
+	return nil
 }
 
 func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
@@ -132,25 +122,13 @@ func (s *Server) lookLimits(ctx context.Context, f *fleet) error {
 	return errors.Join(faults...)
 }
 
-func (s *Server) lookWorkers(ctx context.Context, f *fleet) error {
-	servers, err := s.inspector.Servers()
-	if err != nil {
+func (s *Server) lookWorkers(ctx context.Context, f *fleet) (err error) {
+	if f.Workers, err = s.inspector.Servers(); err != nil {
 		return fmt.Errorf("list the workers: %w", err)
 	}
-	for _, server := range servers {
-		w := workerProcess{
-			Name: fmt.Sprintf("%s:%d", server.Host, server.PID), Active: len(server.ActiveWorkers),
-			Concurrency: server.Concurrency, Started: server.Started, Stopping: server.Status != "active",
-		}
-		for queue, weight := range server.Queues {
-			if weight > 0 {
-				w.Queues = append(w.Queues, queue)
-			}
-		}
-		slices.Sort(w.Queues)
-		f.Workers = append(f.Workers, w)
-	}
-	slices.SortFunc(f.Workers, func(a, b workerProcess) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Workers, func(a, b *asynq.ServerInfo) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
+	})
 	fleet := register.New(s.config.Client)
 	if f.Members, err = fleet.Members(ctx); err == nil {
 		f.Lacked, err = fleet.Lacked(ctx)

@@ -1,11 +1,7 @@
 package dashboard
 
 import (
-	"fmt"
-	"math"
-	"time"
-
-	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
 )
@@ -24,22 +20,18 @@ type gauge struct {
 }
 
 func newGauge(m overview.Meter) gauge {
-	share := func(tokens float64) float64 {
-		if m.Capacity <= 0 {
-			return 0
-		}
-		return math.Round(1000*math.Max(0, math.Min(1, tokens/m.Capacity))) / 10
-	}
-	period := time.Duration(m.Period * float64(time.Second))
 	g := gauge{
-		Meter: m.Meter, Rate: kindText(m.View, bucket.RateText(math.Round(m.Rate*100)/100, period)),
-		Level: share(m.Level), Debt: share(-m.Level),
+		Meter: m.Meter, Rate: cli.Rate(m.Rate, m.View.Period),
+		Text:  number(m.Level) + " of " + number(m.Capacity) + " left",
+		Level: percent(m.Level, m.Capacity), Debt: percent(-m.Level, m.Capacity),
 	}
 	g.Low = g.Level < 10
-	if m.Kind == string(reservations.KindInFlight) {
-		g.Text = fmt.Sprintf("%s of %s calls run", number(m.Capacity-m.Level), number(m.Capacity))
-	} else {
-		g.Text = fmt.Sprintf("%s of %s left", number(m.Level), number(m.Capacity))
+	switch m.View.Kind { //nolint:exhaustive // all others fill steadily
+	case reservations.KindInFlight:
+		g.Rate = "calls in flight"
+		g.Text = number(m.Capacity-m.Level) + " of " + number(m.Capacity) + " calls run"
+	case reservations.KindWindow:
+		g.Rate += " in windows"
 	}
 	if m.Promised > 0 {
 		g.Notes = append(g.Notes, number(m.Promised)+" promised")
@@ -47,7 +39,7 @@ func newGauge(m overview.Meter) gauge {
 	if m.Waiting > 0 {
 		g.Notes = append(g.Notes, number(m.Waiting)+" waiting")
 	}
-	if m.AheadIn > 0 && m.Kind != string(reservations.KindInFlight) {
+	if m.AheadIn > 0 && m.View.Kind != reservations.KindInFlight {
 		g.Notes = append(g.Notes, "free for new tasks in "+seconds(m.AheadIn))
 	}
 	return g
@@ -61,16 +53,8 @@ type bucketView struct {
 	Gauges []gauge
 	// State is one word, End when the last waiting task is expected to start.
 	State, End string
-	Flows      []flowView
 	MoreFlows  int
 	Charts     []chart
-}
-
-// flowView is one flow of a waitlist; Share is its percent of the waiting tasks.
-type flowView struct {
-	Name  string
-	Tasks int
-	Share float64
 }
 
 func newBucketView(b overview.Bucket) bucketView {
@@ -83,12 +67,6 @@ func newBucketView(b overview.Bucket) bucketView {
 		if *b.EndIn > 0 {
 			v.End = "in " + seconds(*b.EndIn)
 		}
-	}
-	for _, f := range b.Flows {
-		all := max(1, b.Waiting+b.Promoted)
-		v.Flows = append(v.Flows, flowView{
-			Name: f.Flow, Tasks: f.Tasks, Share: math.Round(1000*math.Min(1, float64(f.Tasks)/float64(all))) / 10,
-		})
 	}
 	v.MoreFlows = max(0, b.FlowCount-len(b.Flows))
 	return v

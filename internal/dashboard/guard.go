@@ -14,23 +14,23 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 // sites ask for.
 func (s *Server) guard(pages http.Handler) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
-	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
+	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "This request comes from another site.", http.StatusForbidden)
 	}))
 	pages = sameSite.Handler(pages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		switch {
 		case !s.config.AnyHost && !loopback(r.Host):
-			s.refuse(w, r, http.StatusMisdirectedRequest,
-				"This page answers on loopback only: open it as 127.0.0.1 or localhost.")
+			http.Error(w, "This page answers on loopback only: open it as 127.0.0.1 or localhost.",
+				http.StatusMisdirectedRequest)
 		case embedded(r):
-			s.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
+			http.Error(w, "This request comes from another site.", http.StatusForbidden)
 		case !s.config.Credentials.allow(r):
 			if s.config.Credentials.Password != "" {
 				w.Header().Set("WWW-Authenticate", `Basic realm="Headway", charset="UTF-8"`)
 			}
-			s.refuse(w, r, http.StatusUnauthorized, "This page needs credentials.")
+			http.Error(w, "This page needs credentials.", http.StatusUnauthorized)
 		default:
 			pages.ServeHTTP(w, r)
 		}
@@ -53,13 +53,6 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-}
-
-// refuse answers in plain text.
-func (s *Server) refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(why + "\n")) // an error means that the client went away
 }
 
 // loopback says whether the Host header of a request names this machine.

@@ -1,12 +1,17 @@
 package dashboard_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/dashboard"
 )
@@ -168,18 +173,68 @@ func TestPausesAndResumes(t *testing.T) {
 			t.Errorf("status %d, to %s", got.Code, got.Header().Get("Location"))
 		}
 	}
-	page := send(h, http.MethodGet, "/", nil).Body.String()
-	if !strings.Contains(page, "Queue default is paused: 1 task does not start.") {
-		t.Errorf("the page does not say that the queue is paused:\n%s", page)
+	for path, want := range map[string]string{
+		"/":       "Queue default is paused: 1 task does not start.",
+		"/queues": `<form method="post" action="/queues/resume"><input type="hidden" name="queue" value="default">`,
+	} {
+		if page := send(h, http.MethodGet, path, nil).Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, page)
+		}
 	}
 	for range 2 {
 		if got := send(h, http.MethodPost, "/queues/resume", form); got.Code != http.StatusSeeOther || paused() {
 			t.Errorf("status %d", got.Code)
 		}
 	}
-	if got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"<b>"}}); got.Code != http.StatusNotFound ||
-		strings.Contains(got.Body.String(), "<b>.") {
+	got := send(h, http.MethodPost, "/queues/pause", url.Values{"queue": {"<b>"}})
+	if got.Code != http.StatusNotFound || strings.Contains(got.Body.String(), "<b>.") {
 		t.Errorf("an unknown queue: status %d", got.Code)
+	}
+	if !strings.Contains(got.Body.String(), `data-live=""`) { // else the script shows another page in its place
+		t.Errorf("the error does not stay:\n%s", got.Body)
+	}
+}
+
+// slowly delays all commands of a Redis client.
+type slowly time.Duration
+
+func (slowly) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s slowly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-time.After(time.Duration(s))
+		return next(ctx, cmd)
+	}
+}
+
+func (slowly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A change is answered, however long it takes.
+func TestSlowChangesAreAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enqueue(t, job{})
+	w.config.AllowChanges = true
+	w.config.Client.AddHook(slowly(200 * time.Millisecond))
+	server := httptest.NewUnstartedServer(w.handler(t))
+	server.Config.WriteTimeout = 100 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/queues/pause",
+		strings.NewReader("queue=default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultTransport.RoundTrip(request) // which follows no redirection
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("status %d", answer.StatusCode)
 	}
 }
 

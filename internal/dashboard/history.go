@@ -57,15 +57,10 @@ func places() []string {
 // history reads and writes the ring. Safe for concurrent use.
 type history struct {
 	client redis.UniversalClient
-	now    func() time.Time
 
 	mu   sync.Mutex // guards what is below
 	read int64      // slot in which samples was read
 	all  []sample
-}
-
-func newHistory(client redis.UniversalClient, now func() time.Time) *history {
-	return &history{client: client, now: now}
 }
 
 // sampleOf is what the ring keeps of a look.
@@ -111,11 +106,10 @@ func (h *history) write(ctx context.Context, s sample) error {
 	return nil
 }
 
-// samples returns the samples of the last hour, the oldest first. Redis is asked once for each place of the ring.
-func (h *history) samples(ctx context.Context) ([]sample, error) {
+// samples returns the samples of the hour before now, the oldest first. Redis is asked once for each place of the ring.
+func (h *history) samples(ctx context.Context, now time.Time) ([]sample, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
 	if h.read == slotOf(now) {
 		return h.all, nil
 	}

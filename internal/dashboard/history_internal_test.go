@@ -20,8 +20,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	began := time.Date(2026, 11, 21, 23, 10, 0, 0, time.UTC)
 	now := began
-	clock := func() time.Time { return now }
-	pages := []*history{newHistory(client, clock), newHistory(client, clock)}
+	pages := []*history{{client: client}, {client: client}}
 	var buckets []overview.Bucket
 	for i := range 3 * bucketsMost {
 		buckets = append(buckets, overview.Bucket{Bucket: strings.Repeat("k", i+1), Waiting: i})
@@ -40,7 +39,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if left := server.TTL(keyHistory); left != historyKept {
 		t.Errorf("the ring is kept for %v", left)
 	}
-	all, err := pages[0].samples(t.Context())
+	all, err := pages[0].samples(t.Context(), now)
 	if err != nil || len(all) < slots-1 {
 		t.Fatalf("%d samples, %v", len(all), err)
 	}
@@ -62,9 +61,9 @@ func TestHistoryOfOthers(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer func() { _ = client.Close() }()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	h := newHistory(client, func() time.Time { return now })
+	h := &history{client: client}
 	client.HSet(t.Context(), keyHistory, "1", "{", "2", `{"t":"x"}`, "3", `{"t":99999999999}`, "4", `{"t":1}`)
-	if all, err := h.samples(t.Context()); err != nil || len(all) != 0 {
+	if all, err := h.samples(t.Context(), now); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -81,7 +80,7 @@ func TestRates(t *testing.T) {
 		{At: 510, Processed: 900},
 	}
 	var got []float64
-	for _, p := range perMinute(samples, func(s sample) int { return s.Processed }) {
+	for _, p := range perMinute(samples) {
 		got = append(got, p.Value)
 	}
 	if len(got) != 3 || got[0] != 120 || got[1] != 30 || got[2] != 0 {

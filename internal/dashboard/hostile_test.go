@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
@@ -223,5 +224,25 @@ func TestPoisonedRecords(t *testing.T) {
 	if got = send(h, http.MethodGet, "/task?id=task-2", nil); got.Code != http.StatusOK ||
 		!strings.Contains(got.Body.String(), "550 refused 2") {
 		t.Errorf("a task with a spoiled record beside it: status %d", got.Code)
+	}
+}
+
+// The page of a batch says that a failed request can't be read, also if it is the first one.
+func TestPoisonedResults(t *testing.T) {
+	t.Parallel()
+	w := withRecords(t)
+	_, _, err := w.config.Batches.Open(t.Context(), batches.Batch{
+		ID: "abc", Name: "file", Hash: "x", Lines: 4, Requests: 4, Limit: "api", Queue: "default",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poison := bson.M{"_id": "abc/000000001", "status": "failed", "custom": 5}
+	if _, err = w.database.Collection("headway_results").InsertOne(t.Context(), poison); err != nil {
+		t.Fatal(err)
+	}
+	page := send(w.handler(t), http.MethodGet, "/batch?id=abc", nil)
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `<p class="bad-text">`) {
+		t.Errorf("status %d:\n%s", page.Code, page.Body)
 	}
 }

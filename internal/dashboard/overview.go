@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/internal/overview"
@@ -15,7 +14,6 @@ const bucketsShown = 12
 type overviewData struct {
 	Problems []problem
 	Totals   totals
-	Duty     string
 	Charts   []chart
 	Buckets  []bucketView
 	More     int // further buckets
@@ -26,11 +24,10 @@ type overviewData struct {
 
 func (s *Server) overviewPage(r *http.Request) (view, error) {
 	f := s.look(r.Context())
-	samples, err := s.history.samples(r.Context())
+	samples, err := s.history.samples(r.Context(), f.At)
 	f.part("the last hour", func() error { return err })
 	d := overviewData{
-		Problems: f.stuck(), Totals: f.Totals(), Duty: f.Duty.Dispatcher, Charts: fleetCharts(samples, f.At),
-		Queues: f.queueViews(),
+		Problems: f.stuck(), Totals: f.Totals(), Charts: fleetCharts(samples, f.At), Queues: f.queueViews(),
 	}
 	all := f.Buckets()
 	last := -1.
@@ -64,20 +61,16 @@ type limitData struct {
 func (s *Server) limitPage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
-	samples, _ := s.history.samples(r.Context()) // without them the charts are empty, and the first page says why
+	samples, _ := s.history.samples(r.Context(), f.At) // without them the charts are empty, and the first page says why
 	d := limitData{Name: name}
-	var found []overview.Bucket
-	if name == "" {
-		found = f.Buckets()
-	} else if limit, key, single := strings.Cut(name, ":"); single ||
-		slices.Contains(s.config.Reader.Limiter.Limits().Names(), limit) {
+	found := f.Buckets()
+	if name != "" {
+		limit, key, _ := strings.Cut(name, ":")
 		b, err := s.config.Reader.One(r.Context(), limit, key)
 		if err != nil {
-			return view{}, &notFoundError{what: err.Error()}
+			return view{}, err
 		}
 		found = []overview.Bucket{b}
-	} else {
-		return view{}, &notFoundError{what: "There is no limit " + name + " in headway.yaml."}
 	}
 	for _, b := range found {
 		v := newBucketView(b)
@@ -91,5 +84,5 @@ func (s *Server) limitPage(r *http.Request) (view, error) {
 	if name != "" {
 		title = "Limit " + name
 	}
-	return view{Name: "limit", Title: title, Nav: "/limit", Data: d}, nil
+	return view{Name: "limit", Title: title, Nav: "/limit", Data: d}, f.unread("limits", len(found))
 }

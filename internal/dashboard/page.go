@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/reservations"
 )
 
 //go:embed pages/*.html
@@ -35,7 +38,7 @@ type view struct {
 	// Set by render.
 	Status       int
 	At           time.Time
-	Live         string // the address of the page, for its events
+	Live         string // the address of the page, for its events; empty if it stays as it is
 	AllowChanges bool
 	Stuck        int // problems that are not mere news
 	Notice       string
@@ -53,8 +56,20 @@ func parsePages() map[string]*template.Template {
 		"number": func(n int) string { return number(float64(n)) }, "amount": number, "count": count,
 		"seconds": seconds, "duration": duration, "clock": clock, "ago": ago,
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
-		"taskLink": taskLink, "firstLine": firstLine, "tab": newTab, "queuesOf": newQueueTable,
-		"add": func(a, b int) int { return a + b },
+		"taskLink": taskLink, "firstLine": firstLine, "limitsOf": limitsOf,
+		"stopping": stopping, "names": func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
+		"share": func(part, whole int) float64 { return percent(float64(part), float64(whole)) },
+		"add":   func(a, b int) int { return a + b },
+		"menu": func() [][2]string {
+			return [][2]string{
+				{"/", "Overview"},
+				{"/limit", "Limits"},
+				{"/task", "Tasks"},
+				{"/batches", "Batches"},
+				{"/dead", "Dead"},
+				{"/queues", "Queues"},
+			}
+		},
 		"sinces": func() [][2]string {
 			return [][2]string{{"", "ever"}, {"1h", "1 hour ago"}, {"24h", "1 day ago"}, {"168h", "7 days ago"}}
 		},
@@ -68,14 +83,13 @@ func parsePages() map[string]*template.Template {
 	return all
 }
 
-// servePage answers with a whole page.
-func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
-	v := s.view(r)
+// show answers with a whole page.
+func (s *Server) show(w http.ResponseWriter, r *http.Request, v view) {
 	text, err := s.execute("layout.html", v)
 	if err != nil {
 		s.config.Logger.ErrorContext(r.Context(), "page can't be shown",
 			slog.String("path", r.URL.Path), slog.Any("error", err))
-		s.refuse(w, r, http.StatusInternalServerError, "This page can't be shown; the log says why.")
+		http.Error(w, "This page can't be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -88,7 +102,7 @@ func (s *Server) view(r *http.Request) view {
 	v, err := s.pages[r.URL.Path](r)
 	v.Status = http.StatusOK
 	if err != nil {
-		v = view{Name: "error", Title: "Not shown", Data: err.Error(), Status: status(err)}
+		v = errorView("Not shown", err)
 	}
 	f := s.look(r.Context())
 	for _, p := range f.stuck() {
@@ -96,9 +110,14 @@ func (s *Server) view(r *http.Request) view {
 			v.Stuck++
 		}
 	}
-	v.At, v.AllowChanges, v.Live = s.config.Now(), s.config.AllowChanges, liveAddress(r.URL)
+	v.At, v.AllowChanges, v.Live = time.Now(), s.config.AllowChanges, liveAddress(r.URL)
 	v.Notice = noticeOf(r.URL.Query())
 	return v
+}
+
+// errorView is the page of an error.
+func errorView(title string, err error) view {
+	return view{Name: "error", Title: title, Data: err.Error(), Status: status(err)}
 }
 
 // liveAddress is the address of a page without the notice of the last change.
@@ -117,7 +136,8 @@ func status(err error) int {
 	unknown := (*notFoundError)(nil)
 	switch {
 	case errors.As(err, &unknown), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound),
-		errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, overview.ErrNoQueue):
+		errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, overview.ErrNoQueue),
+		errors.Is(err, reservations.ErrUnknownLimit), errors.Is(err, reservations.ErrInvalidCharge):
 		return http.StatusNotFound
 	default:
 		return http.StatusServiceUnavailable
@@ -140,24 +160,4 @@ func (s *Server) execute(name string, v view) ([]byte, error) {
 // taskLink is the page of a task.
 func taskLink(queue, id string) string {
 	return "/task?" + url.Values{"queue": {queue}, "id": {id}}.Encode()
-}
-
-// tab is an entry of the menu.
-type tab struct {
-	Link, Name string
-	Current    bool
-}
-
-func newTab(current, link, name string) tab {
-	return tab{Link: link, Name: name, Current: current == link}
-}
-
-// queueTable are queues, with buttons where they may be changed.
-type queueTable struct {
-	Queues  []queueView
-	Changes bool
-}
-
-func newQueueTable(queues []queueView, changes bool) queueTable {
-	return queueTable{Queues: queues, Changes: changes}
 }

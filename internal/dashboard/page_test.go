@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,11 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
 )
 
 const hostile = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>\x1b[2J\u202eevil\u2066"
@@ -79,6 +85,53 @@ func TestTaskIsExplained(t *testing.T) {
 	}
 }
 
+// A page that lists tasks asks no queue for tasks that it does not have.
+func TestEmptyQueuesAreNotAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue(t, job{})
+	const queues = 100
+	for i := range queues {
+		if _, err := w.server.SAdd("asynq:queues", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := w.handler(t)
+	least := math.MaxInt
+	for range 5 { // a view soon after another one shares its look at the queues
+		before := w.server.CommandCount()
+		if page := send(h, http.MethodGet, "/task", nil).Body.String(); !strings.Contains(page, id) {
+			t.Fatalf("the page is\n%s", page)
+		}
+		least = min(least, w.server.CommandCount()-before)
+	}
+	if least > queues {
+		t.Errorf("a view takes %d commands", least)
+	}
+}
+
+// Without records, the page lists asynq's archive: it reads no more than it shows, and knows how many there are.
+func TestTheArchiveIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const tasks = 1100
+	for range tasks {
+		w.enqueue(t, job{})
+	}
+	if _, err := w.inspector.ArchiveAllScheduledTasks("default"); err != nil {
+		t.Fatal(err)
+	}
+	h := w.handler(t)
+	for query, want := range map[string]string{
+		"": "1\u202f100 tasks, the first 100 are shown", "?type=job": "1\u202f000 tasks, the first 100 are shown",
+		"?type=mail": "0 tasks", "?since=1h": "0 tasks", // none of them has failed
+	} {
+		if page := send(h, http.MethodGet, "/dead"+query, nil).Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%q: no %q in\n%.3000s", query, want, page)
+		}
+	}
+}
+
 func TestUnknownThings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,7 +147,32 @@ func TestUnknownThings(t *testing.T) {
 	}
 }
 
-// While Redis is away, the page is there and says so.
+// A task that waits for a shard of a bucket has a link to the page of the bucket.
+func TestLinkOfAShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+		Name: "api", Shards: 2, Meters: []reservations.Meter{reservations.PerMinute("requests", 120)},
+	}}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.scheduler, err = scheduler.New(w.config.Client, limiter, scheduler.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	w.config.Reader = overview.Reader{Limiter: limiter, Scheduler: w.scheduler}
+	id := w.enqueue(t, job{}, job{}, job{})
+	h := w.handler(t)
+	page := send(h, http.MethodGet, "/task?id="+id, nil).Body.String()
+	if !strings.Contains(page, `<a class="name" href="/limit?name=api">api#`) {
+		t.Errorf("the task has no link to its limit:\n%s", page)
+	}
+	if got := send(h, http.MethodGet, "/limit?name=api", nil); got.Code != http.StatusOK {
+		t.Errorf("the limit: status %d", got.Code)
+	}
+}
+
+// While Redis is away, the first page says so, and no page says that there is nothing.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,8 +182,12 @@ func TestWithoutRedis(t *testing.T) {
 	if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "The page cannot read queues") {
 		t.Errorf("status %d:\n%s", got.Code, got.Body)
 	}
-	if got = send(h, http.MethodGet, "/task?id=x", nil); got.Code != http.StatusServiceUnavailable {
-		t.Errorf("a task: status %d", got.Code)
+	for _, path := range []string{
+		"/task?id=x", "/task", "/queues", "/queue?name=default", "/dead", "/limit", "/limit?name=api",
+	} {
+		if got = send(h, http.MethodGet, path, nil); got.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: status %d", path, got.Code)
+		}
 	}
 }
 

@@ -20,23 +20,28 @@ type queueView struct {
 
 	Link    string
 	Workers int
-	State   string
+	// State is served, paused, not known or queueUnserved.
+	State string
 }
+
+const queueUnserved = "no worker"
 
 func (f *fleet) queueViews() []queueView {
 	var all []queueView
 	for _, q := range f.Queues {
 		v := queueView{QueueInfo: q, Link: "/queue?name=" + url.QueryEscape(q.Queue), State: "served"}
 		for _, w := range f.Workers {
-			if w.serves(q.Queue) {
+			if serves(w, q.Queue) {
 				v.Workers++
 			}
 		}
 		switch {
 		case q.Paused:
 			v.State = "paused"
+		case v.Workers == 0 && f.faulty("workers"):
+			v.State = "not known"
 		case v.Workers == 0:
-			v.State = "no worker"
+			v.State = queueUnserved
 		}
 		all = append(all, v)
 	}
@@ -46,14 +51,14 @@ func (f *fleet) queueViews() []queueView {
 // queuesData is the page of all queues and workers.
 type queuesData struct {
 	Queues  []queueView
-	Workers []workerProcess
+	Workers []*asynq.ServerInfo
 	Duty    string
 }
 
 func (s *Server) queuesPage(r *http.Request) (view, error) {
 	f := s.look(r.Context())
 	d := queuesData{Queues: f.queueViews(), Workers: f.Workers, Duty: f.Duty.Dispatcher}
-	return view{Name: "queues", Title: "Queues and workers", Nav: "/queues", Data: d}, nil
+	return view{Name: "queues", Title: "Queues and workers", Nav: "/queues", Data: d}, f.unread("queues", len(d.Queues))
 }
 
 // queueData is the page of one queue.
@@ -74,27 +79,41 @@ type taskRow struct {
 	ID, Queue, Type, Note string
 }
 
+// taskState is a state of a queue's tasks, with how many there are.
+type taskState struct {
+	name, note string
+	of         int
+	list       func(queue string, o ...asynq.ListOption) ([]*asynq.TaskInfo, error)
+}
+
+// openStates is how many of the states are of tasks that have not ended. They are the first ones.
+const openStates = 4
+
+// states are the states of the tasks of a queue.
+func (s *Server) states(q *asynq.QueueInfo) []taskState {
+	return []taskState{
+		{"Running", "runs", q.Active, s.inspector.ListActiveTasks},
+		{"Ready", "ready", q.Pending, s.inspector.ListPendingTasks},
+		{"Waiting, or tried again later", "waits", q.Retry, s.inspector.ListRetryTasks},
+		{"Waiting, or scheduled", "waits", q.Scheduled, s.inspector.ListScheduledTasks},
+		{"Dead", "", q.Archived, s.inspector.ListArchivedTasks},
+		{"Done, kept for a while", "", q.Completed, s.inspector.ListCompletedTasks},
+	}
+}
+
 func (s *Server) queuePage(r *http.Request) (view, error) {
 	name := r.URL.Query().Get("name")
 	f := s.look(r.Context())
 	at := slices.IndexFunc(f.Queues, func(q *asynq.QueueInfo) bool { return q.Queue == name })
+	if err := f.unread("queues", len(f.Queues)); err != nil {
+		return view{}, err
+	}
 	if at < 0 {
 		return view{}, &notFoundError{what: "There is no queue " + name + "."}
 	}
 	q := f.queueViews()[at]
 	d := queueData{Queue: q}
-	for _, state := range []struct {
-		name string
-		of   int
-		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	}{
-		{"Running", q.Active, s.inspector.ListActiveTasks},
-		{"Ready", q.Pending, s.inspector.ListPendingTasks},
-		{"Waiting, or tried again later", q.Retry, s.inspector.ListRetryTasks},
-		{"Waiting, or scheduled", q.Scheduled, s.inspector.ListScheduledTasks},
-		{"Dead", q.Archived, s.inspector.ListArchivedTasks},
-		{"Done, kept for a while", q.Completed, s.inspector.ListCompletedTasks},
-	} {
+	for _, state := range s.states(q.QueueInfo) {
 		if state.of == 0 {
 			continue
 		}

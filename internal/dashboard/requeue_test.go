@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/deadletter"
@@ -104,7 +106,7 @@ func TestBatchesAreShown(t *testing.T) {
 	t.Parallel()
 	w := withRecords(t)
 	_, _, err := w.config.Batches.Open(t.Context(), batches.Batch{
-		ID: "abc", Name: "file <b>", Hash: "x", Lines: 4, Requests: 4, Limit: "api", Queue: "default",
+		ID: "abc", Name: "file <b>", Hash: "x", Lines: 4, Requests: 4, Limit: "tenants:a, api", Queue: "default",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,12 +120,43 @@ func TestBatchesAreShown(t *testing.T) {
 		}
 	}
 	h := w.handler(t)
-	for path, want := range map[string]string{
-		"/": "2 requests of batch file &lt;b&gt; failed.", "/batches": `aria-label="0 of 4 done, 2 failed"`,
-		"/batch?id=ab": "no answer &lt;b&gt;",
+	for _, look := range []struct{ path, want string }{
+		{"/", "2 requests of batch file &lt;b&gt; failed."},
+		{"/batches", `aria-label="0 of 4 done, 2 failed"`},
+		{"/batch?id=ab", "no answer &lt;b&gt;"},
+		{"/batch?id=ab", `<a href="/limit?name=tenants%3aa">tenants:a</a>, <a href="/limit?name=api">api</a>`},
 	} {
-		if page := send(h, http.MethodGet, path, nil).Body.String(); !strings.Contains(page, want) {
-			t.Errorf("%s lacks %q:\n%s", path, want, page)
+		if page := send(h, http.MethodGet, look.path, nil).Body.String(); !strings.Contains(page, look.want) {
+			t.Errorf("%s lacks %q:\n%s", look.path, look.want, page)
+		}
+	}
+}
+
+// A view of a batch counts only results that can still change, after the first view.
+func TestABatchIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := withRecords(t)
+	const lines = 999 // a block of the counter
+	_, _, err := w.config.Batches.Open(t.Context(), batches.Batch{
+		ID: "abc", Name: "file", Hash: "x", Lines: lines, Requests: lines, Limit: "api", Queue: "default",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make([]batches.Result, lines)
+	for i := range results {
+		results[i] = batches.Result{Batch: "abc", Line: i + 1, Response: &batches.Response{StatusCode: http.StatusOK}}
+	}
+	if err = errors.Join(w.config.Batches.FinishMany(t.Context(), results)...); err != nil {
+		t.Fatal(err)
+	}
+	h := w.handler(t)
+	for range 2 {
+		if page := send(h, http.MethodGet, "/batch?id=abc", nil).Body.String(); !strings.Contains(page, "<b>999</b> done") {
+			t.Fatalf("the page is\n%s", page)
+		}
+		if _, err = w.database.Collection("headway_results").DeleteMany(t.Context(), bson.M{}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

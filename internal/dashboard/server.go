@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bounded"
 )
 
 //go:embed assets
@@ -25,11 +28,11 @@ type Server struct {
 	handler   http.Handler
 	pages     map[string]page
 	watchers  chan struct{} // a place for each stream of events
+	counters  bounded.Map[string, *batches.Counter]
 
-	mu       sync.Mutex // held while the fleet is looked at
-	last     fleet
-	lastSlow time.Time // when MongoDB was asked for the last look
-	counters map[string]*batches.Counter
+	mu   sync.Mutex // held while the fleet is looked at
+	last fleet
+	slow fleet // with what MongoDB counted
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.
@@ -37,10 +40,11 @@ func New(c Config) (*Server, error) {
 	if err := c.Credentials.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
-		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client, c.Now),
-		watchers: make(chan struct{}, watchersMost), counters: map[string]*batches.Counter{},
+		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: &history{client: c.Client},
+		watchers: make(chan struct{}, watchersMost),
+		counters: bounded.Map[string, *batches.Counter]{Most: batchesShown + watchersMost},
 	}
 	s.pages = map[string]page{
 		"/": s.overviewPage, "/limit": s.limitPage, "/task": s.taskPage, "/batches": s.batchesPage,
@@ -52,7 +56,7 @@ func New(c Config) (*Server, error) {
 		if path == "/" {
 			pattern = "GET /{$}"
 		}
-		mux.HandleFunc(pattern, s.servePage)
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, s.view(r)) })
 	}
 	mux.HandleFunc("GET /events", s.serveEvents)
 	mux.Handle("GET /assets/", http.FileServerFS(assets))

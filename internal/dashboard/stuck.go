@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
@@ -58,14 +58,13 @@ func (f *fleet) stuck() []problem {
 	}
 	named := map[register.Need]bool{}
 	for _, b := range f.Batches {
-		link := "/batch?id=" + url.QueryEscape(b.ID)
 		if need := register.Lacking(f.Members, needs(b.Limit)...); need != nil && b.State == "open" && b.Waiting > 0 {
 			named[*need] = true
-			add(severe, link, sentence(need.Remedy()), "No live worker has %s: %s of batch %s %s.", need,
+			add(severe, b.Link, sentence(need.Remedy()), "No live worker has %s: %s of batch %s %s.", need,
 				count(b.Waiting, "request"), b.Name, plural(b.Waiting, "waits", "wait"))
 		}
 		if b.State == "open" && b.Failed > 0 {
-			add(news, link, "Send them again with `headway retry "+b.ID+" --failed`.",
+			add(news, b.Link, "Send them again with `headway retry "+b.ID+" --failed`.",
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
 		}
 	}
@@ -85,8 +84,8 @@ func sentence(remedy string) string { return strings.ToUpper(remedy[:1]) + remed
 
 // needs are the limits of a batch, as its record has them.
 func needs(limits string) (needs []register.Need) {
-	for bucket := range strings.SplitSeq(limits, batches.LimitsBetween) {
-		needs = append(needs, register.Need{Limit: reservations.ParseBucket(bucket).Limit})
+	for _, name := range limitsOf(limits) {
+		needs = append(needs, register.Need{Limit: reservations.ParseBucket(name).Limit})
 	}
 	return needs
 }
@@ -95,24 +94,21 @@ type addProblem func(severity, link, do, what string, args ...any)
 
 // stuckQueues finds queues of which nothing is taken, or too slowly.
 func (f *fleet) stuckQueues(add addProblem) {
-	unserved := f.faulty("workers")
-	for _, q := range f.Queues {
+	for _, q := range f.queueViews() {
 		tasks := q.Pending + q.Scheduled + q.Retry
-		link := "/queue?name=" + url.QueryEscape(q.Queue)
-		served := unserved || slices.ContainsFunc(f.Workers, func(w workerProcess) bool { return w.serves(q.Queue) })
 		switch {
 		case tasks == 0:
 		case q.Paused:
-			add(severe, link, "Resume it.", "Queue %s is paused: %s %s not start.", q.Queue, count(tasks, "task"),
+			add(severe, q.Link, "Resume it.", "Queue %s is paused: %s %s not start.", q.Queue, count(tasks, "task"),
 				plural(tasks, "does", "do"))
-		case !served && len(f.Workers) == 0:
-			add(severe, link, "Start `headway worker`.", "No worker is running: %s in queue %s %s.", count(tasks, "task"),
+		case q.State == queueUnserved && len(f.Workers) == 0:
+			add(severe, q.Link, "Start `headway worker`.", "No worker is running: %s in queue %s %s.", count(tasks, "task"),
 				q.Queue, plural(tasks, "waits", "wait"))
-		case !served:
-			add(severe, link, "List the queue under `queues` in headway.yaml, and restart the workers.",
+		case q.State == queueUnserved:
+			add(severe, q.Link, "List the queue under `queues` in headway.yaml, and restart the workers.",
 				"No worker takes from queue %s: %s %s.", q.Queue, count(tasks, "task"), plural(tasks, "waits", "wait"))
 		case q.Pending > 0 && q.Latency > longReady:
-			add(slow, link, "Raise `concurrency`, or start more workers.",
+			add(slow, q.Link, "Raise `concurrency`, or start more workers.",
 				"The oldest of %s in queue %s has waited %s for a free worker.", count(q.Pending, "ready task"), q.Queue,
 				duration(q.Latency))
 		}
@@ -153,4 +149,7 @@ func (f *fleet) faulty(what string) bool {
 	return slices.ContainsFunc(f.Faults, func(fault fault) bool { return fault.What == what })
 }
 
-func limitLink(b overview.Bucket) string { return "/limit?name=" + url.QueryEscape(b.Bucket) }
+// limitLink is the page of a bucket; all shards of a bucket have one page.
+func limitLink(b overview.Bucket) string {
+	return "/limit?name=" + url.QueryEscape(bucket.Name(b.Limit, b.Key))
+}

@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +14,14 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/scheduler"
 )
 
 // Each problem is found alone, with its severity, and a fleet that works has none.
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	long, soon := 7200., 12.
-	worker := workerProcess{Name: "a:1", Queues: []string{"default"}}
+	worker := &asynq.ServerInfo{Status: "active", Queues: map[string]int{"default": 1}}
 	queue := func(q asynq.QueueInfo) []*asynq.QueueInfo {
 		q.Queue = "default"
 		return []*asynq.QueueInfo{&q}
@@ -27,28 +30,33 @@ func TestStuck(t *testing.T) {
 		b.Bucket, b.Limit = "api", "api"
 		return []overview.Limit{{Limit: "api", Buckets: []overview.Bucket{b}}}
 	}
+	batch := func(b batches.Batch, state string, waiting int) batchRow {
+		return batchRow{Progress: batches.Progress{Batch: b}, State: state, Waiting: waiting}
+	}
 	duty := engine.Duty{Dispatcher: "x"}
 	for want, f := range map[string]fleet{
 		"": {
 			Queues:  queue(asynq.QueueInfo{Active: 3, Scheduled: 10, Pending: 2, Latency: time.Second}),
-			Workers: []workerProcess{worker},
+			Workers: []*asynq.ServerInfo{worker},
 			Limits:  limit(overview.Bucket{Waiting: 10, EndIn: &soon}), Duty: duty,
 		},
 		"severe: No worker is running: 2 tasks in queue default wait.": {Queues: queue(asynq.QueueInfo{Pending: 2})},
 		"severe: No worker takes from queue default: 1 task waits.": {
-			Queues: queue(asynq.QueueInfo{Retry: 1}), Workers: []workerProcess{{Name: "b:2", Queues: []string{"other"}}},
+			Queues:  queue(asynq.QueueInfo{Retry: 1}),
+			Workers: []*asynq.ServerInfo{{Status: "active", Queues: map[string]int{"other": 1}}},
 		},
 		"severe: No worker takes from queue default: 3 tasks wait.": {
-			Queues: queue(asynq.QueueInfo{Retry: 3}), Workers: []workerProcess{{Queues: []string{"default"}, Stopping: true}},
+			Queues:  queue(asynq.QueueInfo{Retry: 3}),
+			Workers: []*asynq.ServerInfo{{Status: "stopped", Queues: map[string]int{"default": 1}}},
 		},
 		"severe: Queue default is paused: 1 task does not start.": {
-			Queues: queue(asynq.QueueInfo{Paused: true, Pending: 1}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Paused: true, Pending: 1}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"slow: The oldest of 7 ready tasks in queue default has waited 2 min for a free worker.": {
-			Queues: queue(asynq.QueueInfo{Pending: 7, Latency: 2 * time.Minute}), Workers: []workerProcess{worker},
+			Queues: queue(asynq.QueueInfo{Pending: 7, Latency: 2 * time.Minute}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"severe: No dispatcher is on duty: 4 tasks wait for limits, and no task is promoted.": {
-			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []workerProcess{worker},
+			Limits: limit(overview.Bucket{Waiting: 4}), Workers: []*asynq.ServerInfo{worker},
 		},
 		"severe: The bucket of api could not be asked: 4 tasks wait. It is asked again in 2.5 s.": {
 			Limits: limit(overview.Bucket{Waiting: 4, FailedIn: 2.5}), Duty: duty,
@@ -62,9 +70,9 @@ func TestStuck(t *testing.T) {
 		`severe: No live worker has limit "example": 2 requests of batch in.jsonl wait.`: {
 			Members: []register.Member{{Limits: map[string]map[string]string{"tenants": {}}}},
 			Batches: []batchRow{
-				{Batch: batches.Batch{Name: "in.jsonl", Limit: "tenants:a, example"}, State: "open", Waiting: 2},
-				{Batch: batches.Batch{Limit: "tenants"}, State: "open", Waiting: 2},
-				{Batch: batches.Batch{Limit: "example"}, State: "cancelled", Waiting: 1},
+				batch(batches.Batch{Name: "in.jsonl", Limit: "tenants:a, example"}, "open", 2),
+				batch(batches.Batch{Limit: "tenants"}, "open", 2),
+				batch(batches.Batch{Limit: "example"}, "cancelled", 1),
 			},
 			Lacked: []register.Need{{Limit: "example"}},
 		},
@@ -99,6 +107,52 @@ func TestStuckWithoutWorkersKnown(t *testing.T) {
 	}
 	if got := f.stuck(); len(got) != 1 || !strings.Contains(got[0].What, "cannot read workers") {
 		t.Errorf("%+v", got)
+	}
+	if state := f.queueViews()[0].State; state != "not known" {
+		t.Errorf("the queue is %s", state)
+	}
+}
+
+// Two pages that share a look add their own faults to it.
+func TestFaultsOfTwoPages(t *testing.T) {
+	t.Parallel()
+	look := fleet{Faults: make([]fault, 3, 4)}
+	one, other := look, look
+	for f, what := range map[*fleet]string{&one: "one", &other: "other"} {
+		f.part(what, func() error { return errors.New("away") })
+	}
+	if one.Faults[3].What != "one" || other.Faults[3].What != "other" {
+		t.Errorf("%+v and %+v", one.Faults[3], other.Faults[3])
+	}
+}
+
+// The path of a task has a title for each reason that scheduler knows.
+func TestEachReasonHasATitle(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../scheduler/reason.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	for _, r := range reasons {
+		if stepTitle(scheduler.Reason(r[1])) == "" {
+			t.Errorf("%s has no title", r[1])
+		}
+	}
+	if len(reasons) < 18 {
+		t.Errorf("only %d reasons are found", len(reasons))
+	}
+}
+
+func TestWorkersAreShown(t *testing.T) {
+	t.Parallel()
+	page, err := (&Server{}).execute("live", view{Name: "queues", Data: queuesData{Workers: []*asynq.ServerInfo{{
+		Host: "host", PID: 7, Status: "stopped", Queues: map[string]int{"b": 1, "a": 2}, Concurrency: 20,
+		ActiveWorkers: make([]*asynq.WorkerInfo, 3),
+	}}}})
+	const want = `host:7 <span class="tag warn">stopping</span></td><td class="n">3</td><td class="n">20</td><td>a, b</td>`
+	if err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("%v:\n%s", err, page)
 	}
 }
 

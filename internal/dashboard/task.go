@@ -62,7 +62,7 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 	v := view{Name: "task", Title: "Tasks", Nav: "/task"}
 	var err error
 	if d.ID == "" {
-		d.Recent = s.recent(r.Context())
+		d.Recent, err = s.recent(r.Context())
 	} else {
 		v.Title = "Task " + d.ID
 		d.Found, err = s.findTask(r.Context(), d.Queue, d.ID)
@@ -72,28 +72,22 @@ func (s *Server) taskPage(r *http.Request) (view, error) {
 }
 
 // recent are the tasks that run, and some that wait.
-func (s *Server) recent(ctx context.Context) []taskRow {
+func (s *Server) recent(ctx context.Context) (rows []taskRow, err error) {
 	const most, each = 30, 10
-	lists := []struct {
-		note string
-		list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	}{
-		{"runs", s.inspector.ListActiveTasks},
-		{"ready", s.inspector.ListPendingTasks},
-		{"waits", s.inspector.ListRetryTasks},
-		{"waits", s.inspector.ListScheduledTasks},
-	}
-	var rows []taskRow
-	queues := s.look(ctx).Queues
-	for _, l := range lists {
-		for _, q := range queues {
-			found, _ := l.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
+	f := s.look(ctx)
+	for i := range openStates {
+		for _, q := range f.Queues {
+			state := s.states(q)[i]
+			if state.of == 0 || len(rows) >= most {
+				continue
+			}
+			found, _ := state.list(q.Queue, asynq.PageSize(each)) // it is only a beginning
 			for _, t := range found {
-				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: l.note})
+				rows = append(rows, taskRow{ID: t.ID, Queue: t.Queue, Type: t.Type, Note: state.note})
 			}
 		}
 	}
-	return rows[:min(len(rows), most)]
+	return rows[:min(len(rows), most)], f.unread("queues", len(f.Queues))
 }
 
 // findTask reads all that is known of a task, in one queue or in all.
@@ -201,6 +195,7 @@ func stepTitle(r scheduler.Reason) string {
 		scheduler.ReasonInFlight: "Waits for a call in flight to end",
 		scheduler.ReasonProvider: "Was refused by its provider",
 		scheduler.ReasonStore:    "Waits: its bucket could not be asked", scheduler.ReasonNet: "Waits outside of a waitlist",
+		scheduler.ReasonWorker:    "Was returned by a worker that can't serve it",
 		scheduler.ReasonScheduled: "Scheduled", scheduler.ReasonRetry: "Waits for its next attempt",
 		scheduler.ReasonGroup: "Waits for its group", scheduler.ReasonArchived: "In the archive",
 		scheduler.ReasonCompleted: "Done",

@@ -1,12 +1,12 @@
 package dashboard
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/reservations"
 )
 
 // number is an amount with what a person wants to see of it, in groups of three digits.
@@ -24,6 +24,14 @@ func number(n float64) string {
 		part = "." + part
 	}
 	return sign + whole + part
+}
+
+// percent is a share of a whole, from 0 to 100.
+func percent(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return math.Round(1000*max(0, min(1, part/whole))) / 10
 }
 
 func count(n int, noun string) string { return number(float64(n)) + " " + plural(n, noun, noun+"s") }
@@ -85,17 +93,5 @@ func ago(at, now time.Time) string {
 		return "in " + duration(-d)
 	default:
 		return "now"
-	}
-}
-
-// kindText is a rate with how its meter fills.
-func kindText(m reservations.MeterView, rate string) string {
-	switch m.Kind { //nolint:exhaustive // all others fill steadily
-	case reservations.KindInFlight:
-		return "calls in flight"
-	case reservations.KindWindow:
-		return rate + " in windows"
-	default:
-		return rate
 	}
 }

@@ -108,8 +108,9 @@ func faulty(limit, key string, err error) Bucket {
 	}
 }
 
-// With returns the bucket with the waitlist of it, or of one of its shards, added.
+// With returns a copy of the bucket with the waitlist of it, or of one of its shards, added.
 func (b Bucket) With(l engine.Waitlist) Bucket {
+	b.Meters, b.Shards = slices.Clone(b.Meters), slices.Clone(b.Shards)
 	for i := range b.Shards {
 		if b.Shards[i].Bucket == l.Bucket {
 			b.Shards[i] = b.Shards[i].With(l)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/reservations"
@@ -103,23 +105,35 @@ func (r Reader) Limit(ctx context.Context, name string, waitlists int) (Limit, e
 		}
 		waiting[l.Key] = append(waiting[l.Key], l)
 	}
-	limit := Limit{Limit: name, More: more}
-	for _, key := range keys {
-		v, err := r.Limiter.View(ctx, name, key)
-		b := r.Bucket(v)
-		// The other buckets can be read. Redis may have a key that no charge has.
-		if errors.Is(err, reservations.ErrBucket) || errors.Is(err, reservations.ErrInvalidCharge) {
-			b, err = faulty(name, key, err), nil
+	buckets, err := r.Buckets(ctx, name, keys)
+	for i, b := range buckets {
+		for _, l := range waiting[b.Key] {
+			buckets[i] = buckets[i].With(l)
 		}
-		if err != nil {
-			return Limit{}, err
-		}
-		for _, l := range waiting[key] {
-			b = b.With(l)
-		}
-		limit.Buckets = append(limit.Buckets, b)
 	}
-	return limit, nil
+	return Limit{Limit: name, Buckets: buckets, More: more}, err
+}
+
+// together is how many buckets are read at the same time.
+const together = 16
+
+// Buckets reads the buckets of a limit for these keys, without their waitlists. A bucket that fails alone has a Fault.
+func (r Reader) Buckets(ctx context.Context, limit string, keys []string) ([]Bucket, error) {
+	buckets := make([]Bucket, len(keys))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for i, key := range keys {
+		group.Go(func() error {
+			v, err := r.Limiter.View(ctx, limit, key)
+			buckets[i] = r.Bucket(v)
+			// The other buckets can be read. Redis may have a key that no charge has.
+			if errors.Is(err, reservations.ErrBucket) || errors.Is(err, reservations.ErrInvalidCharge) {
+				buckets[i], err = faulty(limit, key, err), nil
+			}
+			return err
+		})
+	}
+	return buckets, group.Wait()
 }
 
 // Bucket returns the bucket of a view with its override, without its waitlist.
