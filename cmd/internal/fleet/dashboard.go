@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,22 +165,22 @@ func secretsOf(ctx context.Context, env cli.Environment, settings config.Config)
 	for _, p := range settings.Providers {
 		names = append(names, p.Key)
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		values = append(values, env.Getenv(name))
 	}
-	for _, name := range []string{"REDIS_URL", "MONGODB_URI"} {
-		if u, err := url.Parse(env.Getenv(name)); err == nil && u.User != nil {
-			if password, set := u.User.Password(); set {
-				values = append(values, password)
-			}
-		}
-	}
+	values = append(values, passwordOf(env.Getenv("REDIS_URL")), passwordOf(env.Getenv("MONGODB_URI")))
 	if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
-		if u, err := url.Parse(dev.RedisURL); err == nil {
-			password, _ := u.User.Password()
-			values = append(values, password)
-		}
+		values = append(values, passwordOf(dev.RedisURL))
 	}
 	return redact.New(values...)
+}
+
+// passwordOf is the password in the address of a service, which may have several hosts: url.Parse refuses some of them.
+func passwordOf(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
+	_, password, _ := strings.Cut(rest[:max(0, strings.LastIndex(rest, "@"))], ":")
+	if plain, err := url.PathUnescape(password); err == nil {
+		return plain
+	}
+	return password
 }
