@@ -29,30 +29,36 @@ const (
 
 // Config is the content of headway.yaml.
 type Config struct {
+	Settings
+
 	// Limits are sorted by name, their meters too.
 	Limits []reservations.Limit
-	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI
-	// is set, else Redis.
-	Buckets string
-	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
-	Queues map[string]int
-	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
-	Concurrency int
-	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
-	ShutdownTimeout time.Duration
-	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
-	// worker's default.
-	MaxRefusals int
 	// Providers get the calls of language models. Without any, OPENAI_BASE_URL and OPENAI_API_KEY name the provider.
 	Providers Providers
-	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
-	HTTP HTTP
-	// Estimates chooses the limits that use learned estimates.
-	Estimates Estimates
-	// Prices are the prices of tokens, by the model that requests name. Nil if none is set.
-	Prices map[string]Price
 	// Recurring are the tasks that workers enqueue on a schedule, sorted by name.
 	Recurring []scheduler.Recurring
+}
+
+// Settings are the settings that a Config has as the file has them.
+type Settings struct {
+	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI
+	// is set, else Redis.
+	Buckets string `mapstructure:"buckets"`
+	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
+	Queues map[string]int `mapstructure:"queues"`
+	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
+	Concurrency int `mapstructure:"concurrency"`
+	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
+	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
+	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
+	// worker's default.
+	MaxRefusals int `mapstructure:"max_refusals"`
+	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
+	HTTP HTTP `mapstructure:"http"`
+	// Estimates chooses the limits that use learned estimates.
+	Estimates Estimates `mapstructure:"estimates"`
+	// Prices are the prices of tokens, by the model that requests name. Nil if none is set.
+	Prices map[string]Price `mapstructure:"prices"`
 }
 
 // HTTP bounds the calls of tasks that are HTTP requests of their own.
@@ -101,17 +107,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // file is the structure of headway.yaml.
 type file struct {
-	Limits          map[string]limitFile `mapstructure:"limits"`
-	Buckets         string               `mapstructure:"buckets"`
-	Queues          map[string]int       `mapstructure:"queues"`
-	Concurrency     int                  `mapstructure:"concurrency"`
-	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
-	MaxRefusals     int                  `mapstructure:"max_refusals"`
-	Providers       map[string]Provider  `mapstructure:"providers"`
-	HTTP            HTTP                 `mapstructure:"http"`
-	Estimates       Estimates            `mapstructure:"estimates"`
-	Prices          map[string]Price     `mapstructure:"prices"`
+	Settings `mapstructure:",squash"`
 
+	Limits    map[string]limitFile     `mapstructure:"limits"`
+	Providers map[string]Provider      `mapstructure:"providers"`
 	Recurring map[string]recurringFile `mapstructure:"recurring"`
 }
 
@@ -142,13 +141,12 @@ type meterFile struct {
 func Load(name string) (Config, error) {
 	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml "+
-			"of the repository", os.ErrNotExist)}
+		err = fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)
 	}
-	if err != nil {
-		return Config{}, &Error{File: name, Err: err}
+	var c Config
+	if err == nil {
+		c, err = Parse(text)
 	}
-	c, err := Parse(text)
 	if err != nil {
 		return Config{}, &Error{File: name, Err: err}
 	}
@@ -176,7 +174,8 @@ func Parse(text []byte) (Config, error) {
 		return Config{}, errors.New("the file is empty: copy the headway.yaml of the repository, or add limits")
 	}
 	f, faults := decode(raw)
-	faults = append(faults, others(f.validate(), faults)...)
+	c, found := f.config()
+	faults = append(faults, others(append(f.validate(c), found...), faults)...)
 	// the order of maps is random
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if n := len(faults) - faultsMost; n > 0 {
@@ -185,7 +184,7 @@ func Parse(text []byte) (Config, error) {
 	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}
-	return f.config(), nil
+	return c, nil
 }
 
 // unquoted is a hint to quote the first value that begins with a sign of YAML, or not to indent with tabs; empty if
@@ -202,21 +201,15 @@ func unquoted(text []byte) string {
 	return fmt.Sprintf("; line %d: quote the value, as in %s: %q", line, text[found[2]:found[3]], text[found[4]:found[5]])
 }
 
-func (f file) limits() (limits []reservations.Limit) {
+// config returns the settings with their defaults, and the faults of recurring tasks.
+func (f file) config() (c Config, faults []error) {
+	c = Config{Settings: f.Settings, Providers: f.providers()}
 	for _, name := range slices.Sorted(maps.Keys(f.Limits)) {
-		limits = append(limits, f.Limits[name].limit(name))
-	}
-	return limits
-}
-
-func (f file) config() Config {
-	c := Config{
-		Limits: f.limits(), Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency,
-		ShutdownTimeout: f.ShutdownTimeout,
-		MaxRefusals:     f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
+		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
-		made, _ := f.Recurring[name].recurring(name, c.Limits, f.HTTP) // validate has listed the faults
+		made, err := f.Recurring[name].recurring(name, c)
+		faults = append(faults, below("recurring."+name, err)...)
 		c.Recurring = append(c.Recurring, made)
 	}
 	if len(c.Queues) == 0 {
@@ -225,7 +218,7 @@ func (f file) config() Config {
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = worker.ShutdownTimeoutDefault
 	}
-	return c
+	return c, faults
 }
 
 func (l limitFile) limit(name string) reservations.Limit {

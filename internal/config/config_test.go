@@ -30,7 +30,9 @@ func TestTheRepositorysFile(t *testing.T) {
 				{Name: "tokens", Rate: 200000, Period: time.Minute, Capacity: 20000, MaxReserved: reservations.Unlimited},
 			},
 		}},
-		Queues: map[string]int{"default": 1}, Concurrency: 50, ShutdownTimeout: 30 * time.Second,
+		Settings: config.Settings{
+			Queues: map[string]int{"default": 1}, Concurrency: 50, ShutdownTimeout: 30 * time.Second,
+		},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
