@@ -9,13 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/examples"
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -45,9 +43,9 @@ type Settings struct {
 	View io.Writer
 	// Terminal is true if View is a terminal.
 	Terminal bool
-	// Page serves the page of the fleet until its context ends; nil means none. With a page the demo goes on until ctx
-	// ends, and Ended receives the report as soon as all tasks have ended.
-	Page  func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error
+	// Page gets the page of the fleet; nil means none. With a page the demo goes on until ctx ends, and Ended receives
+	// the report as soon as all tasks have ended.
+	Page  net.Listener
 	Ended func(Report)
 }
 
