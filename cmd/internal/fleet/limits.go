@@ -42,7 +42,7 @@ What is set stays set, also when workers restart, until "limits unset". It is ke
 type limitsSettings struct{ file, key string }
 
 func (s *limitsSettings) flags(c *cobra.Command) {
-	c.Flags().StringVar(&s.file, "config", config.FileDefault, "the `file` with the limits")
+	configFlag(c, &s.file)
 	c.Flags().StringVar(&s.key, "key", "",
 		"only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
 }

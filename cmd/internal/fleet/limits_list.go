@@ -12,7 +12,6 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
@@ -71,7 +70,7 @@ times, then no bursts, then neither author nor time of a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
 	}
-	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		rows, err := listLimits(c.Context(), env, file)
@@ -107,21 +106,20 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 	for _, l := range now.limits {
 		for _, m := range l.Meters {
 			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
-			keyed := []listed{}
+			all := len(rows) // the row of all keys
+			rows = append(rows, row)
 			for _, o := range now.list {
 				if o.Limit != l.Name || o.Meter != m.Name {
 					continue
 				}
 				shown[o] = true
-				if o.Key == "" {
-					row.set(now, o)
-					continue
+				at := all
+				if o.Key != "" {
+					row.Key, at = o.Key, len(rows)
+					rows = append(rows, row)
 				}
-				of := listed{Limit: l.Name, Key: o.Key, Meter: m.Name, Configured: row.Configured}
-				of.set(now, o)
-				keyed = append(keyed, of)
+				rows[at].set(now, o)
 			}
-			rows = append(append(rows, row), keyed...)
 		}
 	}
 	for _, o := range now.list {
@@ -173,7 +171,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 		{Head: "BY", Until: 2, Least: []int{0, byShown, byShown}},
 		{Head: "AT", Until: 2},
 	}
-	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
+	lines := cli.Table(rows, columns, heads, listed.cells)
 	for i, r := range rows {
 		if colour && r.Override != nil {
 			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
@@ -183,7 +181,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 }
 
 // cells are the texts of a row at a level of the table: shorter above 0, without the size of bursts above 1.
-func (r *listed) cells(level int) []string {
+func (r listed) cells(level int) []string {
 	configured, set, at := r.Configured.String(), r.Override.String(), ""
 	if level > 1 {
 		configured, set = r.Configured.short(), r.Override.short()
