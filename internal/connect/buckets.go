@@ -39,25 +39,6 @@ type Buckets struct {
 	database *mongo.Database
 }
 
-// Limiter returns a limiter for these limits under the overrides that the fleet has. The fault of single ones, which
-// are left out, is passed to warn.
-func (b *Buckets) Limiter(
-	ctx context.Context, limits []reservations.Limit, warn func(error),
-) (*reservations.Limiter, error) {
-	limiter, err := reservations.New(b, limits, reservations.Config{})
-	if err != nil {
-		return nil, err
-	}
-	read, err := b.Follow(ctx, limiter)
-	if !read {
-		return nil, err
-	}
-	if err != nil {
-		warn(err)
-	}
-	return limiter, nil
-}
-
 // Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
 // error is of single overrides, which are left out.
 func (b *Buckets) Follow(ctx context.Context, limiter *reservations.Limiter) (read bool, err error) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/headway-go/headway/internal/cli"
 )
 
 // refresh is how often the live view changes. plainEvery is how often a line is written without a terminal.
@@ -59,17 +61,15 @@ func lines(w io.Writer, look func() moment, stop <-chan struct{}) {
 
 func bars(w io.Writer, look func() moment, stop <-chan struct{}) {
 	first := look()
-	p := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh), mpb.WithWidth(60))
+	p := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh), mpb.WithWidth(cli.BarWidth))
 	bar := func(total int, name string, text func(decor.Statistics) string) *mpb.Bar {
-		return p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("░").Padding("░"),
-			mpb.PrependDecorators(decor.Name(name, decor.WC{W: 9, C: decor.DindentRight})),
-			mpb.AppendDecorators(decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight})))
+		return cli.NewBar(p, total, fmt.Sprintf("%-9s", name), nil,
+			decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight}))
 	}
 	of := func(s decor.Statistics) string { return fmt.Sprintf(" %d", s.Current) }
 	percent := func(s decor.Statistics) string { return fmt.Sprintf(" %d %% of the bucket", s.Current) }
 	done := bar(first.total, "done", func(s decor.Statistics) string {
-		return fmt.Sprintf(" %d of %d", s.Current,
-			s.Total)
+		return fmt.Sprintf(" %d of %d", s.Current, s.Total)
 	})
 	running := bar(first.total, "running", of)
 	waiting := bar(first.total, "waiting", of)

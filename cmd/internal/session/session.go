@@ -109,7 +109,14 @@ func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err err
 		return err
 	}
 	s.atEnd(s.Buckets.Close)
-	s.Limiter, err = s.Buckets.Limiter(ctx, s.Config.Limits, func(err error) { cli.Warn(env, "%v", err) })
+	if s.Limiter, err = reservations.New(s.Buckets, s.Config.Limits, reservations.Config{}); err != nil {
+		return err
+	}
+	read, err := s.Buckets.Follow(ctx, s.Limiter)
+	if read && err != nil {
+		cli.Warn(env, "%v", err)
+		err = nil
+	}
 	return err
 }
 
