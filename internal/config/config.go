@@ -39,6 +39,12 @@ type Config struct {
 	Recurring []scheduler.Recurring
 }
 
+// Checker returns a limiter without buckets: it knows the limits, and checks charges and overrides.
+func (c Config) Checker() *reservations.Limiter {
+	l, _ := reservations.New(nil, c.Limits, reservations.Config{}) // Parse has validated the limits
+	return l
+}
+
 // Settings are the settings that a Config has as the file has them.
 type Settings struct {
 	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI

@@ -82,19 +82,17 @@ func askModels(ctx context.Context, base, key string) (models, error) {
 	return m, nil
 }
 
-// checkProviders asks each provider whose key is set for its models.
-func checkProviders(
-	ctx context.Context, c config.Config, offline bool, getenv func(string) string,
-	note func(what, detail string, err error),
+// providers asks each provider whose key is set for its models. The first one has a fault of the environment.
+func (f *findings) providers(
+	ctx context.Context, providers config.Providers, fault error, offline bool, getenv func(string) string,
 ) {
-	providers, err := providersOf(c, getenv)
 	for _, p := range providers {
 		detail := p.BaseURL + ", not asked"
-		if err == nil && !offline && !p.Lacks(getenv) {
-			detail, err = checkProvider(ctx, p, getenv(p.Key))
+		if fault == nil && !offline && !p.Lacks(getenv) {
+			detail, fault = checkProvider(ctx, p, getenv(p.Key))
 		}
-		note(strings.TrimSpace("provider "+p.Name), detail, err)
-		err = nil
+		f.add(strings.TrimSpace("provider "+p.Name), detail, fault)
+		fault = nil
 	}
 }
 

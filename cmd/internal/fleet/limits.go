@@ -94,11 +94,7 @@ func openStored(ctx context.Context, env cli.Environment, file string) (*stored,
 	if err != nil {
 		return nil, err
 	}
-	s := &stored{limits: c.Limits}
-	// it is only asked what is in force
-	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil {
-		return nil, err
-	}
+	s := &stored{limits: c.Limits, limiter: c.Checker()}
 	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
 		return nil, err
 	}

@@ -25,23 +25,17 @@ type listedRate struct {
 	Capacity float64 `json:"capacity"`
 }
 
-func (r *listedRate) String() string {
-	if r == nil {
+// text is for people, with or without the size of the burst.
+func (r *listedRate) text(burst bool) string {
+	switch {
+	case r == nil:
 		return "-"
-	}
-	if r.Capacity == 0 {
+	case r.Capacity == 0 && burst:
 		return r.Rate + ", one after another"
-	}
-	return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
-}
-
-// short is String without the size of the burst.
-func (r *listedRate) short() string {
-	if r == nil {
-		return "-"
-	}
-	if r.Capacity == 0 {
+	case r.Capacity == 0:
 		return r.Rate + ", no burst"
+	case burst:
+		return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
 	}
 	return r.Rate
 }
@@ -80,8 +74,8 @@ times, then no bursts, then neither author nor time of a setting.`,
 		if asJSON {
 			return cli.JSON(env.Out).Encode(rows)
 		}
-		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
-			env.Getenv("NO_COLOR") == ""))
+		s := screenOf(env)
+		_, err = fmt.Fprint(s, limitsTable(rows, s.columns, s.bold))
 		return err
 	}
 	return c
@@ -173,8 +167,8 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 	}
 	lines := cli.Table(rows, columns, heads, listed.cells)
 	for i, r := range rows {
-		if colour && r.Override != nil {
-			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
+		if r.Override != nil {
+			lines[i+1] = screen{bold: colour}.title(lines[i+1])
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
@@ -182,10 +176,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 
 // cells are the texts of a row at a level of the table: shorter above 0, without the size of bursts above 1.
 func (r listed) cells(level int) []string {
-	configured, set, at := r.Configured.String(), r.Override.String(), ""
-	if level > 1 {
-		configured, set = r.Configured.short(), r.Override.short()
-	}
+	configured, set, at := r.Configured.text(level < 2), r.Override.text(level < 2), ""
 	switch {
 	case r.SetAt == nil:
 	case level == 0:

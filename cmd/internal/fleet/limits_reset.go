@@ -79,11 +79,7 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 		return err
 	}
 	at := reservations.ParseBucket(name)
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
-	if err != nil {
-		return err
-	}
-	if _, err = checker.Limits().For(at.Limit, ""); err != nil {
+	if _, err = c.Checker().Limits().For(at.Limit, ""); err != nil {
 		return err
 	}
 	if err = reservations.ValidateCharges([]reservations.Charge{at}); err != nil {

@@ -80,11 +80,8 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err = setRate(&set, rate); err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
-	if err != nil {
-		return err
-	}
-	if fault := (*reservations.ChargeError)(nil); errors.As(checker.SetOverrides([]reservations.Override{set}), &fault) {
+	err = c.Checker().SetOverrides([]reservations.Override{set})
+	if fault := (*reservations.ChargeError)(nil); errors.As(err, &fault) {
 		return &cli.UsageError{Err: errors.Unwrap(fault.Err)} // without how to delete what is not set
 	}
 	now, err := openStored(ctx, env, s.file)

@@ -58,50 +58,50 @@ func Load(ctx context.Context, env cli.Environment, file string, needs Needs) (*
 }
 
 // Open connects to the services. Overrides that can't be read are warnings.
-func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (*Session, error) {
+func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (_ *Session, err error) {
 	if needs.Batches && env.Getenv("MONGODB_URI") == "" {
 		return nil, connect.ErrNoMongo()
 	}
 	s := &Session{Config: c, Queue: needs.Queue}
-	if err := s.open(ctx, env, needs); err != nil {
-		s.Close(ctx)
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Session) open(ctx context.Context, env cli.Environment, needs Needs) (err error) {
+	defer func() {
+		if err != nil {
+			s.Close(ctx)
+		}
+	}()
 	if s.Queue == nil {
-		if dev, lives := connect.FindDev(ctx, env.Getenv); needs.Sends && lives && env.Getenv("REDIS_URL") == "" {
-			fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
+		if needs.Sends && env.Getenv("REDIS_URL") == "" {
+			if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
+				fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
+			}
 		}
 		if s.Queue, err = connect.Redis(ctx, env.Getenv); err != nil {
-			return err
+			return nil, err
 		}
 		s.atEnd(func(context.Context) error { return s.Queue.Close() })
 	}
 	if needs.NoBuckets {
-		s.Limiter, err = reservations.New(nil, s.Config.Limits, reservations.Config{})
-	} else {
-		err = s.openBuckets(ctx, env)
+		s.Limiter = c.Checker()
+	} else if err = s.openBuckets(ctx, env); err != nil {
+		return nil, err
 	}
-	if err == nil && needs.Batches {
-		s.Batches, err = s.Buckets.Batches(ctx)
-	}
-	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err == nil && needs.Sends {
-		var stop func()
-		if stop, err = tracing.Start(ctx, "headway-enqueue", env.Getenv, logger); err == nil {
-			s.atEnd(func(context.Context) error { stop(); return nil })
+	if needs.Batches {
+		if s.Batches, err = s.Buckets.Batches(ctx); err != nil {
+			return nil, err
 		}
 	}
-	if err != nil {
-		return err
+	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if needs.Sends {
+		stop, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)
+		if err != nil {
+			return nil, err
+		}
+		s.atEnd(func(context.Context) error { stop(); return nil })
 	}
-	if s.Scheduler, err = scheduler.New(s.Queue, s.Limiter, scheduler.Config{Logger: logger}); err == nil {
-		s.atEnd(s.Scheduler.Stop) // sends what gave places back
+	if s.Scheduler, err = scheduler.New(s.Queue, s.Limiter, scheduler.Config{Logger: logger}); err != nil {
+		return nil, err
 	}
-	return err
+	s.atEnd(s.Scheduler.Stop) // sends what gave places back
+	return s, nil
 }
 
 func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err error) {
