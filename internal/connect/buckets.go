@@ -35,8 +35,7 @@ type Buckets struct {
 	Overriding
 
 	redis    redis.UniversalClient // that of Open, if it is not the caller's
-	mongo    *mongo.Client         // nil without MONGODB_URI
-	database *mongo.Database
+	database *mongo.Database       // nil without MONGODB_URI
 }
 
 // Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
@@ -55,8 +54,8 @@ func (b *Buckets) InMongo() bool { return b.database != nil }
 // Close ends the connections.
 func (b *Buckets) Close(ctx context.Context) error {
 	var err error
-	if b.mongo != nil {
-		err = b.mongo.Disconnect(ctx)
+	if b.database != nil {
+		err = b.database.Client().Disconnect(ctx)
 	}
 	if b.redis != nil {
 		err = errors.Join(err, b.redis.Close())

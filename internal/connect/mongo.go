@@ -160,7 +160,7 @@ func open(
 	if err != nil {
 		return nil, err
 	}
-	b := &Buckets{mongo: client, database: client.Database(database)}
+	b := &Buckets{database: client.Database(database)}
 	store := mongostore.New(b.database, mongostore.Options{})
 	b.Store, b.Overriding = store, store
 	if err := store.EnsureIndexes(ctx); err != nil {
