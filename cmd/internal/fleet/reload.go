@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"reflect"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,7 +29,7 @@ type reloader struct {
 	log     *slog.Logger
 	restart func() // starts another worker; nil where only a person can
 
-	register *register.Register // brings the requests of `headway reload`; nil for none
+	register *register.Register // brings the requests of `headway reload`
 	looked   bool               // for a request
 	answered string             // the request that was answered last
 }
@@ -42,15 +43,12 @@ func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.watch(ctx, signals, changed)
-	}()
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx, signals, changed) })
 	return func() {
 		signal.Stop(signals)
 		cancel()
-		<-done
+		watching.Wait()
 	}
 }
 
@@ -61,11 +59,9 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 	for {
 		select {
 		case <-ctx.Done():
-			if r.register != nil {
-				leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-				defer cancel()
-				_ = r.register.Unread(leaving, register.ProcessName()) // it ends anyway
-			}
+			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = r.register.Unread(leaving, register.ProcessName()) // it ends anyway
 			return
 		case <-signals:
 			_, _ = r.reload(ctx) // is logged
@@ -80,9 +76,6 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 // answer reloads if `headway reload` asks for it, and answers. A request that Redis could not pass on is seen later. A
 // request from before the start is answered too, without a reload unless the file has changed since.
 func (r *reloader) answer(ctx context.Context) {
-	if r.register == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, register.RenewEvery)
 	defer cancel()
 	request, err := r.register.Requested(ctx, register.ProcessName())

@@ -11,7 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -95,12 +99,15 @@ func TestReload(t *testing.T) {
 func TestReloadOnHangup(t *testing.T) {
 	t.Parallel()
 	set := make(chan []reservations.Limit, 1)
-	r := &reloader{file: "../../../headway.yaml", log: slog.New(slog.DiscardHandler), set: func(_ context.Context,
-		l []reservations.Limit,
-	) error {
-		set <- l
-		return nil
-	}}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer func() { _ = queue.Close() }()
+	r := &reloader{
+		file: "../../../headway.yaml", register: register.New(queue), log: slog.New(slog.DiscardHandler),
+		set: func(_ context.Context, l []reservations.Limit) error {
+			set <- l
+			return nil
+		},
+	}
 	stop := r.onHangup(t.Context(), nil)
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
