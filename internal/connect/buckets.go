@@ -38,16 +38,6 @@ type Buckets struct {
 	database *mongo.Database       // nil without MONGODB_URI
 }
 
-// Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
-// error is of single overrides, which are left out.
-func (b *Buckets) Follow(ctx context.Context, limiter *reservations.Limiter) (read bool, err error) {
-	list, err := b.Overrides(ctx)
-	if err != nil && list == nil {
-		return false, err
-	}
-	return true, errors.Join(err, limiter.SetOverrides(list))
-}
-
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
 func (b *Buckets) InMongo() bool { return b.database != nil }
 

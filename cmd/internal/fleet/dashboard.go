@@ -150,7 +150,10 @@ func follow(s *session.Session, file string) func(context.Context) error {
 			return fault
 		}
 		last = time.Now()
-		_, err := s.Buckets.Follow(ctx, s.Limiter)
+		overrides, err := s.Buckets.Overrides(ctx)
+		if err == nil || overrides != nil { // else they can't be read, and the last ones stay
+			err = errors.Join(err, s.Limiter.SetOverrides(overrides))
+		}
 		return errors.Join(fault, err)
 	}
 }

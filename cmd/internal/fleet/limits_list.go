@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/register"
@@ -90,19 +91,19 @@ func configuredRate(m reservations.Meter) *listedRate {
 }
 
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
-	now, err := openStored(ctx, env, file)
+	now, err := session.Load(ctx, env, file, session.Needs{NoQueue: true})
 	if err != nil {
 		return nil, err
 	}
-	defer now.close(ctx)
+	defer now.Close(ctx)
 	rows := []listed{}
 	shown := map[reservations.Override]bool{}
-	for _, l := range now.limits {
+	for _, l := range now.Config.Limits {
 		for _, m := range l.Meters {
 			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
 			all := len(rows) // the row of all keys
 			rows = append(rows, row)
-			for _, o := range now.list {
+			for _, o := range now.Overrides {
 				if o.Limit != l.Name || o.Meter != m.Name {
 					continue
 				}
@@ -112,14 +113,14 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 					row.Key, at = o.Key, len(rows)
 					rows = append(rows, row)
 				}
-				rows[at].set(now, o)
+				rows[at].set(now.Limiter, o)
 			}
 		}
 	}
-	for _, o := range now.list {
+	for _, o := range now.Overrides {
 		if !shown[o] {
 			row := listed{Limit: o.Limit, Key: o.Key, Meter: o.Meter}
-			row.set(now, o)
+			row.set(now.Limiter, o)
 			rows = append(rows, row)
 		}
 	}
@@ -127,13 +128,13 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 }
 
 // set fills in what was set, and why it is not in force where it is not.
-func (r *listed) set(now *stored, o reservations.Override) {
+func (r *listed) set(now *reservations.Limiter, o reservations.Override) {
 	r.Override = &listedRate{Rate: bucket.RateText(o.Rate, o.Period), Capacity: max(0, cmp.Or(o.Capacity, o.Rate))}
 	if o.Meter == reservations.MeterInFlight {
 		r.Override.Rate = inFlightRate
 	}
 	r.SetBy, r.SetAt = o.By, &o.SetAt
-	m := now.meter(o.Limit, o.Key, o.Meter)
+	m := inForce(now, o)
 	switch {
 	case m.Name == "":
 		r.Ignored = "headway.yaml has no such meter"

@@ -3,6 +3,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,6 +33,9 @@ type Needs struct {
 	Sends bool
 	// NoBuckets leaves out the buckets: the Limiter only checks charges.
 	NoBuckets bool
+	// NoQueue is for commands that only read and change overrides: it leaves out the Queue and the Scheduler. Overrides
+	// that can't be in force are no warnings.
+	NoQueue bool
 	// Batches adds the batches, which need MongoDB.
 	Batches bool
 }
@@ -39,8 +43,9 @@ type Needs struct {
 // Session is what one command is connected to. Close it.
 type Session struct {
 	Config    config.Config
-	Queue     redis.UniversalClient
-	Buckets   *connect.Buckets // nil with Needs.NoBuckets
+	Queue     redis.UniversalClient   // nil with Needs.NoQueue, as is Scheduler
+	Buckets   *connect.Buckets        // nil with Needs.NoBuckets
+	Overrides []reservations.Override // all that are stored; nil with Needs.NoBuckets
 	Limiter   *reservations.Limiter
 	Scheduler *scheduler.Scheduler
 	Batches   *batches.Store // nil without Needs.Batches
@@ -68,7 +73,7 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 			s.Close(ctx)
 		}
 	}()
-	if s.Queue == nil {
+	if s.Queue == nil && !needs.NoQueue {
 		if needs.Sends && env.Getenv("REDIS_URL") == "" {
 			if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
 				fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
@@ -81,13 +86,16 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 	}
 	if needs.NoBuckets {
 		s.Limiter = c.Checker()
-	} else if err = s.openBuckets(ctx, env); err != nil {
+	} else if err = s.openBuckets(ctx, env, needs); err != nil {
 		return nil, err
 	}
 	if needs.Batches {
 		if s.Batches, err = s.Buckets.Batches(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if needs.NoQueue {
+		return s, nil
 	}
 	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if needs.Sends {
@@ -104,7 +112,7 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 	return s, nil
 }
 
-func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err error) {
+func (s *Session) openBuckets(ctx context.Context, env cli.Environment, needs Needs) (err error) {
 	if s.Buckets, err = connect.Open(ctx, env.Getenv, s.Config.Buckets, s.Queue, env.Err); err != nil {
 		return err
 	}
@@ -112,12 +120,17 @@ func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err err
 	if s.Limiter, err = reservations.New(s.Buckets, s.Config.Limits, reservations.Config{}); err != nil {
 		return err
 	}
-	read, err := s.Buckets.Follow(ctx, s.Limiter)
-	if read && err != nil {
-		cli.Warn(env, "%v", err)
-		err = nil
+	s.Overrides, err = s.Buckets.Overrides(ctx)
+	if err != nil && s.Overrides == nil {
+		return err
 	}
-	return err
+	if fault := s.Limiter.SetOverrides(s.Overrides); !needs.NoQueue {
+		err = errors.Join(err, fault)
+	}
+	if err != nil {
+		cli.Warn(env, "%v", err)
+	}
+	return nil
 }
 
 // Reader reads the fleet's limits and waitlists.
