@@ -135,7 +135,7 @@ type limitFile struct {
 
 type meterFile struct {
 	Rate        rateValue     `mapstructure:"rate"`
-	Capacity    *float64      `mapstructure:"capacity"`
+	Capacity    capacityValue `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
 	Headroom    float64       `mapstructure:"headroom"`
 	Window      windowValue   `mapstructure:"window"`
@@ -236,7 +236,7 @@ func (l limitFile) limit(name string) reservations.Limit {
 		m := l.Meters[meter]
 		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
-			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(),
+			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: float64(m.Capacity),
 			MaxReserved: float64(m.MaxReserved),
 			Kind:        m.Window.kind, Start: m.Window.start, Spread: m.Window.spread,
 			Settle:   reservations.SettleMode(m.Settle),
@@ -248,15 +248,4 @@ func (l limitFile) limit(name string) reservations.Limit {
 		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
-}
-
-// capacity is that of the meter: nothing is one period's worth, and zero no burst.
-func (m meterFile) capacity() float64 {
-	switch {
-	case m.Capacity == nil:
-		return 0
-	case *m.Capacity == 0:
-		return reservations.NoBurst
-	}
-	return *m.Capacity
 }

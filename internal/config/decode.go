@@ -28,8 +28,11 @@ type rateValue struct {
 // reservedValue is a max_reserved: a number of tokens, or unlimited, which is the default.
 type reservedValue float64
 
-// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a max_reserved, a window, a
-// duration.
+// capacityValue is a capacity: nothing is one period's worth, and zero no burst.
+type capacityValue float64
+
+// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a capacity, a max_reserved, a
+// window, a duration.
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():
@@ -52,6 +55,10 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 	case reflect.TypeFor[adaptiveFile]():
 		if _, ok := data.(map[string]any); !ok {
 			return nil, fmt.Errorf("%v must be a map with min, max and ramp", data)
+		}
+	case reflect.TypeFor[capacityValue]():
+		if n, ok := numberOf(data).(float64); ok {
+			return capacityValue(cmp.Or(n, reservations.NoBurst)), nil
 		}
 	case reflect.TypeFor[reservedValue]():
 		return reservedOf(data)

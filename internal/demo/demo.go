@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/examples"
@@ -41,8 +42,6 @@ type Settings struct {
 	KeepEstimate bool
 	// View is the output of the live view; nil means none.
 	View io.Writer
-	// Terminal is true if View is a terminal.
-	Terminal bool
 	// Page gets the page of the fleet; nil means none. With a page the demo goes on until ctx ends, and Ended receives
 	// the report as soon as all tasks have ended.
 	Page  net.Listener
@@ -166,13 +165,11 @@ func watch(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	stop, shown := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(shown)
-		if s.View != nil {
-			show(s.View, s.Terminal, func() moment { return look(ctx, count, store, limit) }, stop)
-		}
-	}()
+	stop := make(chan struct{})
+	var shown sync.WaitGroup
+	if s.View != nil {
+		shown.Go(func() { show(s.View, func() moment { return look(ctx, count, store, limit) }, stop) })
+	}
 	err := enqueue(ctx)
 	if err == nil {
 		select {
@@ -184,7 +181,7 @@ func watch(
 		err = &stoppedError{cause: ctx.Err()}
 	}
 	close(stop)
-	<-shown
+	shown.Wait()
 	return err
 }
 

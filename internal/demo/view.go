@@ -20,8 +20,8 @@ const (
 // A view of bars needs a terminal of this size. textWidth is the width of the text behind each bar, so that all bars
 // are equally wide.
 const (
-	ColumnsMin = 50
-	RowsMin    = 9
+	columnsMin = 50
+	rowsMin    = 9
 	textWidth  = 21
 )
 
@@ -36,9 +36,9 @@ func (m moment) done() int    { return m.succeeded + m.archived }
 func (m moment) waiting() int { return m.total - m.done() - m.running }
 
 // show draws the fleet until stop is closed: bars on a terminal, a line every few seconds elsewhere.
-func show(w io.Writer, terminal bool, look func() moment, stop <-chan struct{}) {
-	if terminal {
-		bars(w, look, stop)
+func show(w io.Writer, look func() moment, stop <-chan struct{}) {
+	if columns, rows := cli.Size(w); columns >= columnsMin && rows >= rowsMin {
+		bars(cli.Control(w), look, stop)
 		return
 	}
 	lines(w, look, stop)

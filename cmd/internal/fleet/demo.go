@@ -27,10 +27,7 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
   headway demo --ui                # with the page, until Ctrl-C
   headway demo --json | jq .utilization`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s := demo.Settings{
-				KeepEstimate: keep, View: cli.Control(env.Err),
-				Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin),
-			}
+			s := demo.Settings{KeepEstimate: keep, View: env.Err}
 			if ui {
 				return demoWithPage(c.Context(), env, s, listen, asJSON)
 			}
