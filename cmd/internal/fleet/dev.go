@@ -180,18 +180,21 @@ func (d *devFleet) follow(env cli.Environment) {
 	fmt.Fprintf(env.Err, "headway: %s has changed, and is in force\n", d.file)
 }
 
-// devServe runs a worker until ctx ends, and another one where a change of the file needs that.
+// devServe runs a worker until ctx ends, and another one where a change of the file needs that. If that one can't start,
+// it waits for the next change.
 func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 	for first := true; ; first = false {
 		one, stop := context.WithCancel(ctx)
 		s.restart = stop
 		err := serve(one, s, env)
 		stop()
-		faulty := (*config.Error)(nil)
+		var faulty *config.Error // also if the file was changed again
+		var missing *cli.UsageError
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case !first && errors.As(err, &faulty): // the file was changed again: wait for the next change
+		case !first && (errors.As(err, &faulty) || errors.As(err, &missing)):
+			fmt.Fprintf(env.Err, "headway: %v; no worker runs until %s changes\n", err, s.file)
 			select {
 			case <-ctx.Done():
 				return nil
