@@ -31,8 +31,8 @@ type reservedValue float64
 // capacityValue is a capacity: nothing is one period's worth, and zero no burst.
 type capacityValue float64
 
-// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a capacity, a max_reserved, a
-// window, a duration.
+// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a capacity, a
+// max_reserved, a window, a duration.
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():

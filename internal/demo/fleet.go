@@ -56,7 +56,9 @@ func startFleet(
 }
 
 // show serves the page until stop, which returns its error.
-func (f *fleet) show(ctx context.Context, limiter *reservations.Limiter, on net.Listener) (stop func() error, err error) {
+func (f *fleet) show(
+	ctx context.Context, limiter *reservations.Limiter, on net.Listener,
+) (stop func() error, err error) {
 	queue := f.connect()
 	s, err := scheduler.New(queue, limiter, scheduler.Config{})
 	if err != nil {

@@ -206,12 +206,9 @@ func writeDead(
 	progress func(n int),
 ) (n int, err error) {
 	err = each(all, most, func(t deadtasks.Task) error {
-		if err := out.Encode(row(t)); err != nil {
-			return err
-		}
 		n++
 		progress(n)
-		return nil
+		return out.Encode(row(t))
 	})
 	return n, err
 }

@@ -75,13 +75,13 @@ func (d *chosenDead) requeue(ctx context.Context, ids []string) (total deadtasks
 	f := d.filter
 	err = eachID(ctx, ids, func(id string) error {
 		f.ID = id
-		report, err := d.store.Requeue(ctx, d.client, f, nil)
+		report, fault := d.store.Requeue(ctx, d.client, f, nil)
 		total.Requeued += report.Requeued
 		total.Present += report.Present
 		total.Others += report.Others
 		switch {
-		case err != nil:
-			return err
+		case fault != nil:
+			return fault
 		case report == (deadtasks.Report{}):
 			return notDead(ctx, d.store, f, &total)
 		case report.OfBatches > 0:
@@ -199,15 +199,15 @@ func (d *chosenDead) deleteAll(ctx context.Context, env cli.Environment) (n int,
 	bar := cli.NewProgress(env.Err, "deleted", total)
 	defer bar.Close()
 	err = each(d.store.List(ctx, f), 0, func(t deadtasks.Task) error {
-		err := d.store.Delete(ctx, d.client, t)
-		switch {
-		case err == nil:
-			n++
-			bar.Set(n)
-		case errors.Is(err, deadtasks.ErrNotFound):
+		fault := d.store.Delete(ctx, d.client, t)
+		if errors.Is(fault, deadtasks.ErrNotFound) {
 			return nil
 		}
-		return err
+		if fault == nil {
+			n++
+			bar.Set(n)
+		}
+		return fault
 	})
 	return n, err
 }
@@ -215,14 +215,14 @@ func (d *chosenDead) deleteAll(ctx context.Context, env cli.Environment) (n int,
 // delete deletes the records of single tasks.
 func (d *chosenDead) delete(ctx context.Context, ids []string) (n int, err error) {
 	err = eachID(ctx, ids, func(id string) error {
-		found, err := recordsOf(ctx, d.store, d.filter.Queue, id)
+		found, fault := recordsOf(ctx, d.store, d.filter.Queue, id)
 		for _, t := range found {
-			if err := d.store.Delete(ctx, d.client, t); err != nil {
-				return err
+			if fault = d.store.Delete(ctx, d.client, t); fault != nil {
+				break
 			}
 			n++
 		}
-		return err
+		return fault
 	})
 	return n, err
 }

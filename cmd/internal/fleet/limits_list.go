@@ -166,7 +166,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 		{Head: "BY", Until: 2, Least: []int{0, byShown, byShown}},
 		{Head: "AT", Until: 2},
 	}
-	lines := cli.Table(rows, columns, heads, listed.cells)
+	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
 	for i, r := range rows {
 		if r.Override != nil {
 			lines[i+1] = screen{bold: colour}.title(lines[i+1])
@@ -176,7 +176,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 }
 
 // cells are the texts of a row at a level of the table: shorter above 0, without the size of bursts above 1.
-func (r listed) cells(level int) []string {
+func (r *listed) cells(level int) []string {
 	configured, set, at := r.Configured.text(level < 2), r.Override.text(level < 2), ""
 	switch {
 	case r.SetAt == nil:

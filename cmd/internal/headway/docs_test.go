@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// Every line of the shell blocks in README.md and docs/*.md that calls the program has a command and flags that exist,
+// The shell blocks in README.md and docs/*.md call the program. Each of their lines has a command and flags that exist,
 // and arguments that are accepted.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ var word = regexp.MustCompile(`#.*|"[^"]*"|\S+`)
 // calls are the arguments of each line that calls the program, without what the shell does itself.
 func calls(t *testing.T, page, program string) (all [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(page) //nolint:gosec // pages of the repository
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}

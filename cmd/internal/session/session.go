@@ -99,8 +99,8 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 	}
 	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if needs.Sends {
-		stop, err := tracing.Start(ctx, "headway-enqueue", env.Getenv, logger)
-		if err != nil {
+		var stop func()
+		if stop, err = tracing.Start(ctx, "headway-enqueue", env.Getenv, logger); err != nil {
 			return nil, err
 		}
 		s.atEnd(func(context.Context) error { stop(); return nil })
