@@ -118,6 +118,8 @@ type file struct {
 	Limits    map[string]limitFile     `mapstructure:"limits"`
 	Providers map[string]Provider      `mapstructure:"providers"`
 	Recurring map[string]recurringFile `mapstructure:"recurring"`
+
+	unread bool // a limit or a part of it can't be decoded, so others that name it can't be checked
 }
 
 type limitFile struct {
@@ -215,7 +217,11 @@ func (f file) config() (c Config, faults []error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
 		made, err := f.Recurring[name].recurring(name, c)
-		faults = append(faults, below("recurring."+name, err)...)
+		found := below("recurring."+name, err)
+		if f.unread {
+			found = notWithin(found, "recurring."+name+".task")
+		}
+		faults = append(faults, found...)
 		c.Recurring = append(c.Recurring, made)
 	}
 	if len(c.Queues) == 0 {

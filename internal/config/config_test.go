@@ -209,6 +209,27 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// A limit that can't be read is no missing one for the settings that name it.
+func TestFaultsOfALimitAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for part, want := range map[string]string{
+		"max_wait: x, meters: {r: 5/s}": `limits.a.max_wait: time: invalid duration "x"`,
+		"meters: {r: 5/x}":              `limits.a.meters.r.rate: "5/x": period "x" must be s, m, h, d or a duration such as 10s`,
+	} {
+		_, err := config.Parse([]byte("limits: {a: {" + part + `}}
+providers: {p: {base_url: "https://host/v1", limits: [a]}}
+estimates: {learn: [a]}
+recurring:
+  t:
+    every: 1m
+    task: {type: "llm:call", payload: {limit: a, request: {model: m, messages: [{role: user, content: hi}]}}}
+`))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", part, err, want)
+		}
+	}
+}
+
 func TestFaultsAreListedTogether(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -118,6 +118,10 @@ func decode(raw map[string]any) (f file, faults []error) {
 	// them; its errors are listed already.
 	f.Concurrency = worker.ConcurrencyDefault
 	_ = into(&f, false)
+	f.unread = slices.ContainsFunc(faults, func(err error) bool {
+		u, ok := errors.AsType[*reservations.FieldError](err)
+		return ok && within(u.Field, "limits") && !strings.HasPrefix(u.Problem, noSetting)
+	})
 	return f, faults
 }
 
@@ -208,7 +212,7 @@ func settingsOf(path string) (names []string) {
 	}
 	if of.Kind() == reflect.Struct {
 		for _, f := range reflect.VisibleFields(of) {
-			if !f.Anonymous {
+			if f.IsExported() && !f.Anonymous {
 				names = append(names, f.Tag.Get("mapstructure"))
 			}
 		}

@@ -103,7 +103,7 @@ func (f file) providerFaults(providers Providers) (faults []error) {
 		for _, limit := range p.Limits {
 			_, known := f.Limits[limit]
 			switch other, taken := limits[limit]; {
-			case !known:
+			case !known && !f.unread:
 				fault(".limits", "there is no limit %q", limit)
 			case taken:
 				fault(".limits", "limit %q belongs to provider %s", limit, other)

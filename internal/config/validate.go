@@ -43,7 +43,7 @@ func (f file) validate(c Config) []error {
 	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))
 	faults = append(faults, below("http", err)...)
 	for _, name := range f.Estimates.Learn {
-		if _, ok := f.Limits[name]; !ok {
+		if _, ok := f.Limits[name]; !ok && !f.unread {
 			fault("estimates.learn", "there is no limit %q", name)
 		}
 	}
