@@ -186,7 +186,7 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 			[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"},
 			"--capacity: NaN must not be negative",
 		},
-		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
+		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 argument"},
 		"unset":     {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},
 	} {
 		t.Run(name, func(t *testing.T) {
