@@ -214,7 +214,7 @@ func TestFaultsOfALimitAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]string{
 		"max_wait: x, meters: {r: 5/s}": `limits.a.max_wait: time: invalid duration "x"`,
-		"meters: {r: 5/x}":              `limits.a.meters.r.rate: "5/x": period "x" must be s, m, h, d or a duration such as 10s`,
+		"meters: {r: bad}":              `limits.a.meters.r.rate: "bad" must be a number and a period, e.g. 500/m`,
 	} {
 		_, err := config.Parse([]byte("limits: {a: {" + part + `}}
 providers: {p: {base_url: "https://host/v1", limits: [a]}}

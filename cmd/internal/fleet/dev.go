@@ -180,8 +180,8 @@ func (d *devFleet) follow(env cli.Environment) {
 	fmt.Fprintf(env.Err, "headway: %s has changed, and is in force\n", d.file)
 }
 
-// devServe runs a worker until ctx ends, and another one where a change of the file needs that. If that one can't start,
-// it waits for the next change.
+// devServe runs a worker until ctx ends, and another one if a change of the file needs that. If that one can't start,
+// devServe waits for the next change.
 func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 	for first := true; ; first = false {
 		one, stop := context.WithCancel(ctx)
