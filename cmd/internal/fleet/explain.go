@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -61,7 +62,7 @@ The exit code is 1 where there is no such task.`,
 		found, err := x.meant(c.Context(), scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
-				"batches are shown by `headway status`", err, args[0])
+				"batches are shown by `headway status`", err, shell.Word(args[0]))
 		}
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -195,9 +196,11 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 	return nil
 }
 
+// withKey names a meter as the arguments of a command.
 func withKey(name, key string) string {
-	if key == "" {
-		return name
+	name = shell.Word(name)
+	if key != "" {
+		name += " --key " + shell.Word(key)
 	}
-	return fmt.Sprintf("%s --key %s", name, key)
+	return name
 }

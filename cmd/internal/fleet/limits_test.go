@@ -80,6 +80,9 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 		"openai.tokens of key acme: 50000/m, at most 20000 at once",
 		"unset openai.tokens --key acme",
 	}, "set", "openai.tokens", "50000/m", "--key", "acme")
+	b.run(cli.ExitOK, []string{"`headway limits unset openai.tokens --key 'a b'`"}, "set", "openai.tokens", "7/s",
+		"--key", "a b")
+	b.run(cli.ExitOK, nil, "unset", "openai.tokens", "--key", "a b")
 	b.run(cli.ExitOK, []string{"openai.tokens: 1000/m, at most 5 at once"}, "set", "openai.tokens", "1_000/min",
 		"--capacity", "5")
 	requests, tokens := &listedRate{"500/m", 500}, &listedRate{"200000/m", 20000}
