@@ -58,7 +58,7 @@ func quotasBy(c config.Config) map[string]quotas {
 type devProvider struct {
 	server *http.Server
 	on     net.Listener
-	served chan struct{}
+	served sync.WaitGroup
 
 	mu      sync.RWMutex       // guards what is below
 	current map[string]standIn // by the name of the provider
@@ -72,7 +72,7 @@ type standIn struct {
 }
 
 func startDevProvider(c config.Config) (*devProvider, error) {
-	p := &devProvider{served: make(chan struct{}), current: map[string]standIn{}}
+	p := &devProvider{current: map[string]standIn{}}
 	if err := p.set(c); err != nil {
 		return nil, err
 	}
@@ -81,10 +81,7 @@ func startDevProvider(c config.Config) (*devProvider, error) {
 		return nil, fmt.Errorf("listen for the provider: %w", err)
 	}
 	p.on, p.server = on, &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(p.served)
-		_ = p.server.Serve(on) // always ends with http.ErrServerClosed, in close
-	}()
+	p.served.Go(func() { _ = p.server.Serve(on) }) // always ends with http.ErrServerClosed, in close
 	return p, nil
 }
 
@@ -126,7 +123,7 @@ func (p *devProvider) url(name string) string {
 
 func (p *devProvider) close() {
 	_ = p.server.Close() // nothing is left to do over it
-	<-p.served
+	p.served.Wait()
 	for _, one := range p.all {
 		_ = one.Close() // as above
 	}
