@@ -181,6 +181,9 @@ func secretsOf(ctx context.Context, env cli.Environment, settings config.Config)
 // passwordOf is the password in the address of a service, which may have several hosts: url.Parse refuses some of them.
 func passwordOf(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
 	_, password, _ := strings.Cut(rest[:max(0, strings.LastIndex(rest, "@"))], ":")
 	if plain, err := url.PathUnescape(password); err == nil {
 		return plain

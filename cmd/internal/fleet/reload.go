@@ -159,7 +159,7 @@ func (r *reloader) fixed(ctx context.Context, next config.Config) (changed []str
 		}
 		changed = append(changed, s.field)
 		attrs := []slog.Attr{slog.String("field", s.field)}
-		if s.field != "recurring" { // payloads belong into no log
+		if s.field != "recurring" { // payloads belong in no log
 			attrs = append(attrs, slog.Any("running", s.was), slog.Any("file", s.is))
 		}
 		if r.restart == nil {
