@@ -167,13 +167,13 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env 
 	return errors.Join(err, failed)
 }
 
-// follow has the provider go by the file.
+// follow has the provider go by the file. The worker reports what is wrong in the file.
 func (d *devFleet) follow(env cli.Environment) {
 	next, err := config.Load(d.file)
-	if err == nil {
-		err = d.provider.set(next)
-	}
 	if err != nil {
+		return
+	}
+	if err = d.provider.set(next); err != nil {
 		fmt.Fprintf(env.Err, "headway: %v; nothing has changed\n", err)
 		return
 	}

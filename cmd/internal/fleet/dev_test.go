@@ -183,6 +183,9 @@ func TestDevFollowsTheFile(t *testing.T) {
 	d.until(t, func() bool { return strings.Contains(d.out.String(), "NOT_SET is not set") })
 	save(devLimits + "queues: {third: 1}\n")
 	d.until(t, func() bool { return strings.Contains(d.get(t, "/queues"), "<td>third</td>") })
+	if n := strings.Count(d.out.String(), "requests.rate: -1"); n != 1 {
+		t.Errorf("a fault is reported %d times:\n%s", n, d.out)
+	}
 }
 
 // The provider enforces what the file says.
