@@ -27,14 +27,14 @@ const (
 // Report counts the tasks that a requeue has handled so far.
 type Report struct {
 	// Requeued counts the tasks that are in the queue again, including tasks of an interrupted requeue.
-	Requeued int
+	Requeued int `json:"requeued"`
 	// Present counts the tasks that were in the queue already, or had succeeded. They are not enqueued, and not dead
 	// any more.
-	Present int
+	Present int `json:"present"`
 	// OfBatches counts requests of batches. They are not enqueued, because the batch sends them again.
-	OfBatches int
+	OfBatches int `json:"of_batches"`
 	// Others counts the tasks that run now, or that another requeue claimed at the same time.
-	Others int
+	Others int `json:"others"`
 }
 
 // requeuer enqueues dead tasks again.

@@ -128,7 +128,7 @@ func Named(names ...string) cobra.PositionalArgs {
 	}
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > len(names) {
-			return fmt.Errorf("wants %s; got %d arguments", strings.Join(names, " and "), len(args))
+			return fmt.Errorf("wants %s; got %s", strings.Join(names, " and "), Plural(len(args), "argument", "arguments"))
 		}
 		return nil
 	}

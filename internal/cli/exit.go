@@ -54,10 +54,10 @@ func exitCode(err error) int {
 	if err == nil {
 		return ExitOK
 	}
-	var usage *UsageError
-	var faults *config.Error
+	_, usage := errors.AsType[*UsageError](err)
+	_, faults := errors.AsType[*config.Error](err)
 	switch {
-	case errors.As(err, &usage), errors.As(err, &faults), errors.Is(err, connect.ErrInvalidURL),
+	case usage, faults, errors.Is(err, connect.ErrInvalidURL),
 		errors.Is(err, connect.ErrRefused), errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
 		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
 		reservations.IsPermanent(err):
@@ -75,27 +75,24 @@ func exitCode(err error) int {
 // flagFault returns an error with the name of the invalid flag and the kind of value it takes. It does not change
 // other errors.
 func flagFault(c *cobra.Command, err error) error {
-	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
-		f := wrong.GetFlag()
-		if wants := wanted(f); wants != "" {
-			problem := "must be " + wants
-			if errors.Is(err, strconv.ErrRange) {
-				problem = "is too large or too small; it " + problem
-			}
-			return fmt.Errorf("--%s: %.80q %s", f.Name, wrong.GetValue(), problem)
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && wanted(wrong.GetFlag()) != "" {
+		problem := "must be " + wanted(wrong.GetFlag())
+		if errors.Is(err, strconv.ErrRange) {
+			problem = "is too large or too small; it " + problem
 		}
+		return fmt.Errorf("--%s: %.80q %s", wrong.GetFlag().Name, wrong.GetValue(), problem)
 	}
-	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		return fmt.Errorf("%w%s", err, nearest.Hint("--"+unknown.GetSpecifiedName(), names))
 	}
-	if missing := (*pflag.ValueRequiredError)(nil); errors.As(err, &missing) {
-		f := missing.GetFlag()
-		if wants := wanted(f); wants != "" {
-			return fmt.Errorf("--%s: needs a value, %s", f.Name, wants)
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		text := "needs a value"
+		if wants := wanted(missing.GetFlag()); wants != "" {
+			text += ", " + wants
 		}
-		return fmt.Errorf("--%s: needs a value", f.Name)
+		return fmt.Errorf("--%s: %s", missing.GetFlag().Name, text)
 	}
 	return err
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 )
@@ -64,23 +66,18 @@ func Table[R any](rows []R, columns int, heads []Column, cells func(row R, level
 
 // Aligned puts rows into aligned columns, one line each. It escapes control characters: see Line.
 func Aligned(rows [][]string) []string {
-	var widths []int
-	lines := make([]string, len(rows))
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(Line(cell)))
+		for _, cell := range row {
+			fmt.Fprint(w, Line(cell)+"\t")
 		}
+		fmt.Fprintln(w)
 	}
-	for n, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			cell = Line(cell)
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		lines[n] = strings.TrimRight(line.String(), " ")
+	_ = w.Flush() // a Builder has no error
+	lines := make([]string, 0, len(rows))
+	for line := range strings.Lines(b.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
 	return lines
 }

@@ -7,20 +7,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Fits returns whether w is a terminal that can redraw lines, of at least this size.
-func Fits(w io.Writer, columns, rows int) bool {
-	width, height := size(w)
-	return width >= columns && height >= rows
-}
-
 // Columns returns the width of w if it is a terminal that can redraw lines, else zero, which means any width.
 func Columns(w io.Writer) int {
-	width, _ := size(w)
+	width, _ := Size(w)
 	return width
 }
 
-// size returns the size of w, or zero if w is no terminal that can redraw lines.
-func size(w io.Writer) (columns, rows int) {
+// Size returns the size of w, or zero if w is no terminal that can redraw lines.
+func Size(w io.Writer) (columns, rows int) {
 	f, ok := Control(w).(*os.File)
 	if !ok || !IsTerminal(w) {
 		return 0, 0

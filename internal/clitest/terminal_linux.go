@@ -1,3 +1,4 @@
+// Package clitest gives tests of commands a terminal.
 package clitest
 
 import (

@@ -29,30 +29,42 @@ const (
 
 // Config is the content of headway.yaml.
 type Config struct {
+	Settings
+
 	// Limits are sorted by name, their meters too.
 	Limits []reservations.Limit
-	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI
-	// is set, else Redis.
-	Buckets string
-	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
-	Queues map[string]int
-	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
-	Concurrency int
-	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
-	ShutdownTimeout time.Duration
-	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
-	// worker's default.
-	MaxRefusals int
 	// Providers get the calls of language models. Without any, OPENAI_BASE_URL and OPENAI_API_KEY name the provider.
 	Providers Providers
-	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
-	HTTP HTTP
-	// Estimates chooses the limits that use learned estimates.
-	Estimates Estimates
-	// Prices are the prices of tokens, by the model that requests name. Nil if none is set.
-	Prices map[string]Price
 	// Recurring are the tasks that workers enqueue on a schedule, sorted by name.
 	Recurring []scheduler.Recurring
+}
+
+// Checker returns a limiter without buckets: it knows the limits, and checks charges and overrides.
+func (c Config) Checker() *reservations.Limiter {
+	l, _ := reservations.New(nil, c.Limits, reservations.Config{}) // Parse has validated the limits
+	return l
+}
+
+// Settings are the settings that a Config has as the file has them.
+type Settings struct {
+	// Buckets is the store of the buckets: BucketsMongoDB, BucketsRedis, or empty. Empty means MongoDB if MONGODB_URI
+	// is set, else Redis.
+	Buckets string `mapstructure:"buckets"`
+	// Queues are the queues a worker takes from, with their weights. Defaults to the queue "default".
+	Queues map[string]int `mapstructure:"queues"`
+	// Concurrency is the number of tasks that one worker process runs at once. Defaults to 50.
+	Concurrency int `mapstructure:"concurrency"`
+	// ShutdownTimeout bounds how long a stopping worker waits for running tasks. Defaults to 30 s.
+	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
+	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
+	// worker's default.
+	MaxRefusals int `mapstructure:"max_refusals"`
+	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
+	HTTP HTTP `mapstructure:"http"`
+	// Estimates chooses the limits that use learned estimates.
+	Estimates Estimates `mapstructure:"estimates"`
+	// Prices are the prices of tokens, by the model that requests name. Nil if none is set.
+	Prices map[string]Price `mapstructure:"prices"`
 }
 
 // HTTP bounds the calls of tasks that are HTTP requests of their own.
@@ -101,18 +113,13 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // file is the structure of headway.yaml.
 type file struct {
-	Limits          map[string]limitFile `mapstructure:"limits"`
-	Buckets         string               `mapstructure:"buckets"`
-	Queues          map[string]int       `mapstructure:"queues"`
-	Concurrency     int                  `mapstructure:"concurrency"`
-	ShutdownTimeout time.Duration        `mapstructure:"shutdown_timeout"`
-	MaxRefusals     int                  `mapstructure:"max_refusals"`
-	Providers       map[string]Provider  `mapstructure:"providers"`
-	HTTP            HTTP                 `mapstructure:"http"`
-	Estimates       Estimates            `mapstructure:"estimates"`
-	Prices          map[string]Price     `mapstructure:"prices"`
+	Settings `mapstructure:",squash"`
 
+	Limits    map[string]limitFile     `mapstructure:"limits"`
+	Providers map[string]Provider      `mapstructure:"providers"`
 	Recurring map[string]recurringFile `mapstructure:"recurring"`
+
+	unread bool // a limit or a part of it can't be decoded, so others that name it can't be checked
 }
 
 type limitFile struct {
@@ -130,7 +137,7 @@ type limitFile struct {
 
 type meterFile struct {
 	Rate        rateValue     `mapstructure:"rate"`
-	Capacity    *float64      `mapstructure:"capacity"`
+	Capacity    capacityValue `mapstructure:"capacity"`
 	MaxReserved reservedValue `mapstructure:"max_reserved"`
 	Headroom    float64       `mapstructure:"headroom"`
 	Window      windowValue   `mapstructure:"window"`
@@ -142,13 +149,12 @@ type meterFile struct {
 func Load(name string) (Config, error) {
 	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return Config{}, &Error{File: name, Err: fmt.Errorf("%w: name another file with --config, or copy the headway.yaml "+
-			"of the repository", os.ErrNotExist)}
+		err = fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)
 	}
-	if err != nil {
-		return Config{}, &Error{File: name, Err: err}
+	var c Config
+	if err == nil {
+		c, err = Parse(text)
 	}
-	c, err := Parse(text)
 	if err != nil {
 		return Config{}, &Error{File: name, Err: err}
 	}
@@ -176,7 +182,8 @@ func Parse(text []byte) (Config, error) {
 		return Config{}, errors.New("the file is empty: copy the headway.yaml of the repository, or add limits")
 	}
 	f, faults := decode(raw)
-	faults = append(faults, others(f.validate(), faults)...)
+	c, found := f.config()
+	faults = append(faults, others(append(f.validate(c), found...), faults)...)
 	// the order of maps is random
 	slices.SortStableFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	if n := len(faults) - faultsMost; n > 0 {
@@ -185,7 +192,7 @@ func Parse(text []byte) (Config, error) {
 	if err = errors.Join(faults...); err != nil {
 		return Config{}, err
 	}
-	return f.config(), nil
+	return c, nil
 }
 
 // unquoted is a hint to quote the first value that begins with a sign of YAML, or not to indent with tabs; empty if
@@ -202,21 +209,19 @@ func unquoted(text []byte) string {
 	return fmt.Sprintf("; line %d: quote the value, as in %s: %q", line, text[found[2]:found[3]], text[found[4]:found[5]])
 }
 
-func (f file) limits() (limits []reservations.Limit) {
+// config returns the settings with their defaults, and the faults of recurring tasks.
+func (f file) config() (c Config, faults []error) {
+	c = Config{Settings: f.Settings, Providers: f.providers()}
 	for _, name := range slices.Sorted(maps.Keys(f.Limits)) {
-		limits = append(limits, f.Limits[name].limit(name))
-	}
-	return limits
-}
-
-func (f file) config() Config {
-	c := Config{
-		Limits: f.limits(), Buckets: f.Buckets, Queues: f.Queues, Concurrency: f.Concurrency,
-		ShutdownTimeout: f.ShutdownTimeout,
-		MaxRefusals:     f.MaxRefusals, Providers: f.providers(), HTTP: f.HTTP, Estimates: f.Estimates, Prices: f.Prices,
+		c.Limits = append(c.Limits, f.Limits[name].limit(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
-		made, _ := f.Recurring[name].recurring(name, c.Limits, f.HTTP) // validate has listed the faults
+		made, err := f.Recurring[name].recurring(name, c)
+		found := below("recurring."+name, err)
+		if f.unread {
+			found = notWithin(found, "recurring."+name+".task")
+		}
+		faults = append(faults, found...)
 		c.Recurring = append(c.Recurring, made)
 	}
 	if len(c.Queues) == 0 {
@@ -225,7 +230,7 @@ func (f file) config() Config {
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = worker.ShutdownTimeoutDefault
 	}
-	return c
+	return c, faults
 }
 
 func (l limitFile) limit(name string) reservations.Limit {
@@ -237,7 +242,7 @@ func (l limitFile) limit(name string) reservations.Limit {
 		m := l.Meters[meter]
 		rate, adaptive := m.rate()
 		limit.Meters = append(limit.Meters, reservations.Meter{
-			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: m.capacity(),
+			Name: meter, Rate: rate.tokens, Period: rate.period, Adaptive: adaptive, Capacity: float64(m.Capacity),
 			MaxReserved: float64(m.MaxReserved),
 			Kind:        m.Window.kind, Start: m.Window.start, Spread: m.Window.spread,
 			Settle:   reservations.SettleMode(m.Settle),
@@ -249,15 +254,4 @@ func (l limitFile) limit(name string) reservations.Limit {
 		slices.SortStableFunc(limit.Meters, func(a, b reservations.Meter) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return limit
-}
-
-// capacity is that of the meter: nothing is one period's worth, and zero no burst.
-func (m meterFile) capacity() float64 {
-	switch {
-	case m.Capacity == nil:
-		return 0
-	case *m.Capacity == 0:
-		return reservations.NoBurst
-	}
-	return *m.Capacity
 }

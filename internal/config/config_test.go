@@ -30,7 +30,9 @@ func TestTheRepositorysFile(t *testing.T) {
 				{Name: "tokens", Rate: 200000, Period: time.Minute, Capacity: 20000, MaxReserved: reservations.Unlimited},
 			},
 		}},
-		Queues: map[string]int{"default": 1}, Concurrency: 50, ShutdownTimeout: 30 * time.Second,
+		Settings: config.Settings{
+			Queues: map[string]int{"default": 1}, Concurrency: 50, ShutdownTimeout: 30 * time.Second,
+		},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
@@ -203,6 +205,27 @@ func TestInFlight(t *testing.T) {
 	} {
 		if _, err := config.Parse([]byte("limits: {a: " + text + "}")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A limit that can't be read is no missing one for the settings that name it.
+func TestFaultsOfALimitAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for part, want := range map[string]string{
+		"max_wait: x, meters: {r: 5/s}": `limits.a.max_wait: time: invalid duration "x"`,
+		"meters: {r: bad}":              `limits.a.meters.r.rate: "bad" must be a number and a period, e.g. 500/m`,
+	} {
+		_, err := config.Parse([]byte("limits: {a: {" + part + `}}
+providers: {p: {base_url: "https://host/v1", limits: [a]}}
+estimates: {learn: [a]}
+recurring:
+  t:
+    every: 1m
+    task: {type: "llm:call", payload: {limit: a, request: {model: m, messages: [{role: user, content: hi}]}}}
+`))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", part, err, want)
 		}
 	}
 }

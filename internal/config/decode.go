@@ -28,7 +28,11 @@ type rateValue struct {
 // reservedValue is a max_reserved: a number of tokens, or unlimited, which is the default.
 type reservedValue float64
 
-// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a max_reserved, a window.
+// capacityValue is a capacity: nothing is one period's worth, and zero no burst.
+type capacityValue float64
+
+// shorthand decodes values with a syntax of their own: a meter that is only a rate, a rate, a capacity, a
+// max_reserved, a window, a duration.
 func shorthand(_, to reflect.Type, data any) (any, error) {
 	switch to {
 	case reflect.TypeFor[meterFile]():
@@ -52,10 +56,20 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		if _, ok := data.(map[string]any); !ok {
 			return nil, fmt.Errorf("%v must be a map with min, max and ramp", data)
 		}
+	case reflect.TypeFor[capacityValue]():
+		if n, ok := numberOf(data).(float64); ok {
+			return capacityValue(cmp.Or(n, reservations.NoBurst)), nil
+		}
 	case reflect.TypeFor[reservedValue]():
 		return reservedOf(data)
 	case reflect.TypeFor[windowValue]():
 		return windowOf(data)
+	case reflect.TypeFor[time.Duration]():
+		text, ok := data.(string)
+		if !ok {
+			return nil, fmt.Errorf("%v must be a duration with a unit, e.g. 30s", data)
+		}
+		return time.ParseDuration(text)
 	case reflect.TypeFor[map[string][]string]():
 		if _, ok := data.([]any); ok {
 			return nil, fmt.Errorf("%v must be a map of names to hosts, e.g. API_KEY: [a.example.com]", data)
@@ -88,45 +102,27 @@ func reservedOf(data any) (reservedValue, error) {
 	return 0, fmt.Errorf("%v must be a number of tokens or unlimited", data)
 }
 
-// duration parses "30s". It refuses a number without a unit.
-func duration(_, to reflect.Type, data any) (any, error) {
-	if to != reflect.TypeFor[time.Duration]() {
-		return data, nil
-	}
-	text, ok := data.(string)
-	if !ok {
-		return nil, fmt.Errorf("%v must be a duration with a unit, e.g. 30s", data)
-	}
-	return time.ParseDuration(text)
-}
-
 // decode decodes all valid values, and lists invalid values and unknown settings.
-func decode(raw map[string]any) (file, []error) {
+func decode(raw map[string]any) (f file, faults []error) {
 	into := func(f *file, strict bool) error {
 		decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-			Result: f, ErrorUnused: strict, DecodeHook: mapstructure.ComposeDecodeHookFunc(shorthand, duration),
+			Result: f, ErrorUnused: strict, DecodeHook: shorthand,
 		})
 		if err != nil {
 			return err
 		}
 		return decoder.Decode(raw)
 	}
-	f := file{Concurrency: worker.ConcurrencyDefault}
-	err := into(&file{}, true)
+	walk(into(&file{}, true), func(e error) { faults = append(faults, fieldFault(e)) })
 	// The first pass skips settings beside an unknown one, so their faults would be missing. The second pass decodes
 	// them; its errors are listed already.
+	f.Concurrency = worker.ConcurrencyDefault
 	_ = into(&f, false)
-	return f, decodeFaults(err)
-}
-
-// decodeFaults turns errors of the decoder into faults with the path of the field.
-func decodeFaults(err error) []error {
-	if err == nil {
-		return nil
-	}
-	var faults []error
-	walk(err, func(e error) { faults = append(faults, fieldFault(e)) })
-	return faults
+	f.unread = slices.ContainsFunc(faults, func(err error) bool {
+		u, ok := errors.AsType[*reservations.FieldError](err)
+		return ok && within(u.Field, "limits") && !strings.HasPrefix(u.Problem, noSetting)
+	})
+	return f, faults
 }
 
 // others returns the faults that do not follow from undecoded values.
@@ -154,7 +150,9 @@ func walk(err error, visit func(error)) {
 			return
 		}
 	}
-	visit(err)
+	if err != nil {
+		visit(err)
+	}
 }
 
 // noSetting is the beginning of the fault of an unknown key.
@@ -201,7 +199,7 @@ func settingsOf(path string) (names []string) {
 		if of.Kind() == reflect.Map {
 			of = of.Elem()
 		} else if of.Kind() == reflect.Struct {
-			for f := range of.Fields() {
+			for _, f := range reflect.VisibleFields(of) {
 				if f.Tag.Get("mapstructure") == step {
 					of = f.Type
 					break
@@ -213,8 +211,10 @@ func settingsOf(path string) (names []string) {
 		}
 	}
 	if of.Kind() == reflect.Struct {
-		for f := range of.Fields() {
-			names = append(names, f.Tag.Get("mapstructure"))
+		for _, f := range reflect.VisibleFields(of) {
+			if f.IsExported() && !f.Anonymous {
+				names = append(names, f.Tag.Get("mapstructure"))
+			}
 		}
 	}
 	return names

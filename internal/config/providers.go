@@ -80,9 +80,9 @@ var (
 )
 
 // providerFaults lists the faults of well-formed providers. No text contains an address or a key.
-func (f file) providerFaults() (faults []error) {
+func (f file) providerFaults(providers Providers) (faults []error) {
 	limits, models := map[string]string{}, map[string]string{} // the names of their providers
-	for _, p := range f.providers() {
+	for _, p := range providers {
 		fault := func(field, format string, args ...any) {
 			faults = append(faults, &reservations.FieldError{
 				Field: "providers." + p.Name + field, Problem: fmt.Sprintf(format, args...),
@@ -95,7 +95,7 @@ func (f file) providerFaults() (faults []error) {
 			fault(".base_url", "is missing: it looks like https://host/v1")
 		} else {
 			_, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL})
-			faults = append(faults, below("providers."+p.Name+".", err)...)
+			faults = append(faults, below("providers."+p.Name, err)...)
 		}
 		if p.Key != "" && !keyShape.MatchString(p.Key) {
 			fault(".key", "must be the name of an environment variable, in capital letters, and not the key itself")
@@ -103,7 +103,7 @@ func (f file) providerFaults() (faults []error) {
 		for _, limit := range p.Limits {
 			_, known := f.Limits[limit]
 			switch other, taken := limits[limit]; {
-			case !known:
+			case !known && !f.unread:
 				fault(".limits", "there is no limit %q", limit)
 			case taken:
 				fault(".limits", "limit %q belongs to provider %s", limit, other)

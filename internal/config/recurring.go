@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones, even if the machine has no database of zones
@@ -40,11 +38,9 @@ func (r recurringFile) spec() string {
 	return r.Cron
 }
 
-// recurring returns one recurring task. The error joins all faults, each a *reservations.FieldError or an error of
-// the task.
-func (r recurringFile) recurring(
-	name string, limits []reservations.Limit, http HTTP,
-) (scheduler.Recurring, error) {
+// recurring returns one recurring task. The error joins all faults, each a *reservations.FieldError. Of c it needs the
+// limits, the providers and HTTP.
+func (r recurringFile) recurring(name string, c Config) (scheduler.Recurring, error) {
 	made := scheduler.Recurring{
 		Name: name, Spec: r.spec(), Zone: r.Zone, StartWithin: r.StartWithin, Options: tasks.Options{Queue: r.Queue},
 	}
@@ -53,7 +49,7 @@ func (r recurringFile) recurring(
 		faults = append(faults, &reservations.FieldError{Field: "cron", Problem: "give either cron or every"})
 		made.Spec = "@daily"
 	}
-	args, err := r.Task.args(limits, http)
+	args, err := r.Task.args(c.Limits, c.HTTP)
 	if made.Args = args; err != nil {
 		faults = append(faults, &reservations.FieldError{Field: "task", Problem: err.Error()})
 		made.Args = web.Request{}
@@ -66,30 +62,18 @@ func (r recurringFile) recurring(
 			}
 			e = &reservations.FieldError{Field: field, Problem: f.Problem}
 		}
-		if e != nil {
-			faults = append(faults, e)
-		}
+		faults = append(faults, e)
 	})
-	return made, errors.Join(faults...)
-}
-
-// recurringFaults lists the faults of recurring tasks.
-func (f file) recurringFaults() (faults []error) {
-	limits := f.limits()
-	for _, name := range slices.Sorted(maps.Keys(f.Recurring)) {
-		made, err := f.Recurring[name].recurring(name, limits, f.HTTP)
-		if call, ok := made.Args.(llm.Call); ok && err == nil {
-			var last reservations.Charge
-			if n := len(call.Taken); n > 0 {
-				last = call.Taken[n-1]
-			}
-			err = f.providers().Check(last.Limit)
+	if call, ok := made.Args.(llm.Call); ok && len(faults) == 0 {
+		var last reservations.Charge
+		if n := len(call.Taken); n > 0 {
+			last = call.Taken[n-1]
 		}
-		if err != nil {
-			faults = append(faults, prefixed("recurring."+name, nil, err)...)
+		if err := c.Providers.Check(last.Limit); err != nil {
+			faults = append(faults, &reservations.FieldError{Field: "task", Problem: err.Error()})
 		}
 	}
-	return faults
+	return made, errors.Join(faults...)
 }
 
 // args returns the arguments of the task. A call may name a limit without a charge. Its charge is then the largest

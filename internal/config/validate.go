@@ -6,26 +6,25 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
 
-// validate lists the faults of well-formed settings.
-func (f file) validate() []error {
+// validate lists the faults of well-formed settings, of which c is made. The faults of recurring tasks are known.
+func (f file) validate(c Config) []error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Limits)) {
-		var found []error
-		if err := f.Limits[name].limit(name).Validate(); err != nil {
-			found = prefixed("limits."+name, f.Limits[name].Meters, err)
-		}
-		for _, meter := range slices.Sorted(maps.Keys(f.Limits[name].Meters)) {
-			path := "limits." + name + ".meters." + meter
-			if own := f.Limits[name].Meters[meter].adaptiveFaults(path); own != nil {
+	for _, l := range c.Limits {
+		meters := f.Limits[l.Name].Meters
+		found := below("limits."+l.Name, l.Validate(), slices.Collect(maps.Keys(meters))...)
+		for _, meter := range slices.Sorted(maps.Keys(meters)) {
+			path := "limits." + l.Name + ".meters." + meter
+			if own := meters[meter].adaptiveFaults(path); own != nil {
 				found = append(notWithin(found, path), own...)
 			}
 		}
@@ -40,11 +39,11 @@ func (f file) validate() []error {
 	faults = append(faults, below("", worker.Config{
 		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
 	}.Validate())...)
-	faults = append(faults, f.providerFaults()...)
+	faults = append(faults, f.providerFaults(c.Providers)...)
 	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))
-	faults = append(faults, below("http.", err)...)
+	faults = append(faults, below("http", err)...)
 	for _, name := range f.Estimates.Learn {
-		if _, ok := f.Limits[name]; !ok {
+		if _, ok := f.Limits[name]; !ok && !f.unread {
 			fault("estimates.learn", "there is no limit %q", name)
 		}
 	}
@@ -56,15 +55,22 @@ func (f file) validate() []error {
 			fault("prices."+model, "%v and %v must be numbers that are not negative", p.Input, p.Output)
 		}
 	}
-	return append(faults, f.recurringFaults()...)
+	return faults
 }
 
-// below returns the faults of fields that err joins, each with path before its field.
-func below(path string, err error) (faults []error) {
+// below returns the faults of fields that err joins, each with path before its field. The fields of the given meters of
+// a limit are below meters.
+func below(path string, err error, meters ...string) (faults []error) {
 	walk(err, func(e error) {
-		if f := (*reservations.FieldError)(nil); errors.As(e, &f) {
-			faults = append(faults, &reservations.FieldError{Field: path + f.Field, Problem: f.Problem})
+		f, ok := errors.AsType[*reservations.FieldError](e)
+		if !ok {
+			return // a sentinel such as worker.ErrInvalidConfig
 		}
+		field := path + "." + f.Field
+		if slices.ContainsFunc(meters, func(m string) bool { return strings.HasPrefix(f.Field, m+".") }) {
+			field = path + ".meters." + f.Field
+		}
+		faults = append(faults, &reservations.FieldError{Field: strings.TrimPrefix(field, "."), Problem: f.Problem})
 	})
 	return faults
 }
@@ -75,24 +81,4 @@ func notWithin(faults []error, field string) []error {
 		f := (*reservations.FieldError)(nil)
 		return errors.As(err, &f) && within(f.Field, field)
 	})
-}
-
-// prefixed puts the path of the limit before the field of each of its faults. The fields of a meter are below meters.
-func prefixed(path string, meters map[string]meterFile, err error) []error {
-	var faults []error
-	walk(err, func(e error) {
-		f := (*reservations.FieldError)(nil)
-		if !errors.As(e, &f) {
-			faults = append(faults, fmt.Errorf("%s: %w", path, e))
-			return
-		}
-		field := path + "." + f.Field
-		for meter := range meters {
-			if within(f.Field, meter) && f.Field != meter {
-				field = path + ".meters." + f.Field
-			}
-		}
-		faults = append(faults, &reservations.FieldError{Field: field, Problem: f.Problem})
-	})
-	return faults
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -24,20 +26,16 @@ func Warnings(l reservations.Limit) (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("limit %q: ", l.Name)+fmt.Sprintf(format, args...))
 	}
 	rules := l.Rules()
-	near, far := -1, -1
 	horizon := func(k int) float64 { return rules.Meters[k].MaxReserved / rules.Meters[k].RatePerSecond() }
+	var bounded []int
 	for k, m := range l.Meters {
-		if m.MaxReserved == reservations.Unlimited || m.Kind == reservations.KindInFlight {
-			continue
-		}
-		if near < 0 || horizon(k) < horizon(near) {
-			near = k
-		}
-		if far < 0 || horizon(k) > horizon(far) {
-			far = k
+		if m.MaxReserved != reservations.Unlimited && m.Kind != reservations.KindInFlight {
+			bounded = append(bounded, k)
 		}
 	}
-	if near >= 0 && horizon(far) > horizonsApart*horizon(near) {
+	slices.SortStableFunc(bounded, func(a, b int) int { return cmp.Compare(horizon(a), horizon(b)) })
+	if n := len(bounded); n > 1 && horizon(bounded[n-1]) > horizonsApart*horizon(bounded[0]) {
+		near, far := bounded[0], bounded[n-1]
 		ahead := func(k int) time.Duration {
 			return time.Duration(min(horizon(k), bucket.MaxWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
 		}

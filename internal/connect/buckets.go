@@ -35,37 +35,7 @@ type Buckets struct {
 	Overriding
 
 	redis    redis.UniversalClient // that of Open, if it is not the caller's
-	mongo    *mongo.Client         // nil without MONGODB_URI
-	database *mongo.Database
-}
-
-// Limiter returns a limiter for these limits under the overrides that the fleet has. The fault of single ones, which
-// are left out, is passed to warn.
-func (b *Buckets) Limiter(
-	ctx context.Context, limits []reservations.Limit, warn func(error),
-) (*reservations.Limiter, error) {
-	limiter, err := reservations.New(b, limits, reservations.Config{})
-	if err != nil {
-		return nil, err
-	}
-	read, err := b.Follow(ctx, limiter)
-	if !read {
-		return nil, err
-	}
-	if err != nil {
-		warn(err)
-	}
-	return limiter, nil
-}
-
-// Follow has the limiter go by the overrides that the fleet has. Read is false if they can't be read. Otherwise the
-// error is of single overrides, which are left out.
-func (b *Buckets) Follow(ctx context.Context, limiter *reservations.Limiter) (read bool, err error) {
-	list, err := b.Overrides(ctx)
-	if err != nil && list == nil {
-		return false, err
-	}
-	return true, errors.Join(err, limiter.SetOverrides(list))
+	database *mongo.Database       // nil without MONGODB_URI
 }
 
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
@@ -74,8 +44,8 @@ func (b *Buckets) InMongo() bool { return b.database != nil }
 // Close ends the connections.
 func (b *Buckets) Close(ctx context.Context) error {
 	var err error
-	if b.mongo != nil {
-		err = b.mongo.Disconnect(ctx)
+	if b.database != nil {
+		err = b.database.Client().Disconnect(ctx)
 	}
 	if b.redis != nil {
 		err = errors.Join(err, b.redis.Close())

@@ -52,18 +52,16 @@ func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
 		return nil, err
 	}
 	// A new file under the name: what is there already may have been opened by another user.
-	temporary := fmt.Sprintf("%s.%d", name, d.PID)
-	_ = os.Remove(temporary)
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user's own folder
+	file, err := os.CreateTemp(filepath.Dir(name), "dev.json.") // for the user alone
 	if err != nil {
 		return nil, err
 	}
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(temporary, name)
+		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(temporary)
+		_ = os.Remove(file.Name())
 		return nil, err
 	}
 	return func() {
@@ -76,11 +74,7 @@ func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
 // FindDev returns the fleet of a `headway dev` that lives. A file that a killed process has left is not found: nothing
 // answers with the password there.
 func FindDev(ctx context.Context, getenv func(string) string) (Dev, bool) {
-	name := devFile(getenv)
-	if name == "" {
-		return Dev{}, false
-	}
-	d, err := readDev(name)
+	d, err := readDev(devFile(getenv))
 	if err != nil {
 		return Dev{}, false
 	}

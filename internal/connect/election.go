@@ -1,17 +1,13 @@
 package connect
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
-
-	"github.com/headway-go/headway/internal/pause"
 )
 
 const (
@@ -42,19 +38,4 @@ func electing(err error) bool {
 		return slices.ContainsFunc(electionCodes, answer.HasErrorCode)
 	}
 	return false
-}
-
-// openAfterElection tries to open until there is a primary, or patience ends.
-func openAfterElection(
-	ctx context.Context, uri, database string, change []func(*options.ClientOptions),
-) (*Buckets, error) {
-	for end := time.Now().Add(electionPatience); ; {
-		b, err := open(ctx, uri, database, change)
-		if err == nil || !electing(err) || time.Now().After(end) {
-			return b, err
-		}
-		if pause.For(ctx, electionPause) != nil {
-			return nil, err
-		}
-	}
 }

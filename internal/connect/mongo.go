@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -18,6 +20,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/estimates/keeper"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -107,16 +110,16 @@ func Mongo(
 	if err != nil {
 		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: errNotMongo}
 	}
-	database := parsed.Database
-	if database == "" {
-		database = DatabaseDefault
-	}
+	database := cmp.Or(parsed.Database, DatabaseDefault)
 	hosts := strings.Join(parsed.Hosts, ",")
 	b, err := open(ctx, uri, database, change)
-	if err != nil && electing(err) && notice != nil {
+	if electing(err) && notice != nil {
 		_, _ = fmt.Fprintf(notice, "MongoDB at %s has no primary, as during an election: waiting for one, at most %v\n",
 			hosts, electionPatience)
-		b, err = openAfterElection(ctx, uri, database, change)
+		end := time.Now().Add(electionPatience)
+		for electing(err) && time.Now().Before(end) && pause.For(ctx, electionPause) == nil {
+			b, err = open(ctx, uri, database, change)
+		}
 	}
 	switch {
 	case err == nil:
@@ -157,7 +160,7 @@ func open(
 	if err != nil {
 		return nil, err
 	}
-	b := &Buckets{mongo: client, database: client.Database(database)}
+	b := &Buckets{database: client.Database(database)}
 	store := mongostore.New(b.database, mongostore.Options{})
 	b.Store, b.Overriding = store, store
 	if err := store.EnsureIndexes(ctx); err != nil {

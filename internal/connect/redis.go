@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -103,10 +104,7 @@ func redisFault(options *redis.Options, err error) error {
 }
 
 func redisOptions(address string) (*redis.Options, error) {
-	if address == "" {
-		address = RedisDefault
-	}
-	options, err := redis.ParseURL(address)
+	options, err := redis.ParseURL(cmp.Or(address, RedisDefault))
 	if err != nil {
 		return nil, &ServiceError{Setting: "REDIS_URL", Kind: ErrInvalidURL, Err: errNotRedis}
 	}

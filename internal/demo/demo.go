@@ -9,13 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/examples"
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -41,13 +40,11 @@ type Settings struct {
 	// KeepEstimate makes the provider count the reserved tokens of a call, as some providers do. By default it
 	// corrects its count when the call ends.
 	KeepEstimate bool
-	// View is the output of the live view; nil means none.
+	// View is the output of the live view.
 	View io.Writer
-	// Terminal is true if View is a terminal.
-	Terminal bool
-	// Page serves the page of the fleet until its context ends; nil means none. With a page the demo goes on until ctx
-	// ends, and Ended receives the report as soon as all tasks have ended.
-	Page  func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error
+	// Page gets the page of the fleet; nil means none. With a page the demo goes on until ctx ends, and Ended receives
+	// the report as soon as all tasks have ended.
+	Page  net.Listener
 	Ended func(Report)
 }
 
@@ -78,11 +75,8 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	}
 	defer client.Close()
 
-	if s.View != nil {
-		tokens := limit.Meters[1]
-		fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
-			len(requests), fleetSize, limit.Rules().Meters[1].RatePerSecond(), tokens.Cap())
-	}
+	fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
+		len(requests), fleetSize, limit.Rules().Meters[1].RatePerSecond(), limit.Meters[1].Cap())
 	count := newTally(len(requests))
 	f, err := startFleet(ctx, limiter, client, count.event)
 	stopPage := func() error { return nil }
@@ -168,13 +162,9 @@ func watch(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	stop, shown := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(shown)
-		if s.View != nil {
-			show(s.View, s.Terminal, func() moment { return look(ctx, count, store, limit) }, stop)
-		}
-	}()
+	stop := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() { show(s.View, func() moment { return look(ctx, count, store, limit) }, stop) })
 	err := enqueue(ctx)
 	if err == nil {
 		select {
@@ -183,10 +173,10 @@ func watch(
 		}
 	}
 	if ctx.Err() != nil {
-		err = &stoppedError{cause: ctx.Err()}
+		err = fmt.Errorf("the demo was stopped before all tasks had ended: %w", ctx.Err())
 	}
 	close(stop)
-	<-shown
+	shown.Wait()
 	return err
 }
 
@@ -201,9 +191,3 @@ func look(ctx context.Context, count *tally, store *memstore.Store, limit reserv
 	}
 	return m
 }
-
-// stoppedError means that the demo ended before its tasks: it was interrupted, or took too long.
-type stoppedError struct{ cause error }
-
-func (e *stoppedError) Error() string { return "the demo was stopped before all tasks had ended" }
-func (e *stoppedError) Unwrap() error { return e.cause }

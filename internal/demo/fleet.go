@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/chat"
+	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/embedded"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/reservations"
@@ -55,17 +57,22 @@ func startFleet(
 
 // show serves the page until stop, which returns its error.
 func (f *fleet) show(
-	ctx context.Context, limiter *reservations.Limiter,
-	page func(context.Context, overview.Reader, redis.UniversalClient) error,
+	ctx context.Context, limiter *reservations.Limiter, on net.Listener,
 ) (stop func() error, err error) {
 	queue := f.connect()
 	s, err := scheduler.New(queue, limiter, scheduler.Config{})
 	if err != nil {
 		return nil, err
 	}
+	server, err := dashboard.New(dashboard.Config{
+		Reader: overview.Reader{Limiter: limiter, Scheduler: s}, Client: queue, AllowChanges: true,
+	})
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- page(ctx, overview.Reader{Limiter: limiter, Scheduler: s}, queue) }()
+	go func() { ended <- server.Run(ctx, on) }()
 	return func() error {
 		cancel()
 		return <-ended

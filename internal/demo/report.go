@@ -107,11 +107,7 @@ type counts struct {
 }
 
 func newTally(want int) *tally {
-	t := &tally{want: want, all: make(chan struct{}), ended: map[string]bool{}}
-	if want == 0 {
-		close(t.all)
-	}
-	return t
+	return &tally{want: want, all: make(chan struct{}), ended: map[string]bool{}}
 }
 
 // event counts an event of a worker.

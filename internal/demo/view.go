@@ -7,6 +7,8 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/headway-go/headway/internal/cli"
 )
 
 // refresh is how often the live view changes. plainEvery is how often a line is written without a terminal.
@@ -18,8 +20,8 @@ const (
 // A view of bars needs a terminal of this size. textWidth is the width of the text behind each bar, so that all bars
 // are equally wide.
 const (
-	ColumnsMin = 50
-	RowsMin    = 9
+	columnsMin = 50
+	rowsMin    = 9
 	textWidth  = 21
 )
 
@@ -34,9 +36,9 @@ func (m moment) done() int    { return m.succeeded + m.archived }
 func (m moment) waiting() int { return m.total - m.done() - m.running }
 
 // show draws the fleet until stop is closed: bars on a terminal, a line every few seconds elsewhere.
-func show(w io.Writer, terminal bool, look func() moment, stop <-chan struct{}) {
-	if terminal {
-		bars(w, look, stop)
+func show(w io.Writer, look func() moment, stop <-chan struct{}) {
+	if columns, rows := cli.Size(w); columns >= columnsMin && rows >= rowsMin {
+		bars(cli.Control(w), look, stop)
 		return
 	}
 	lines(w, look, stop)
@@ -59,17 +61,15 @@ func lines(w io.Writer, look func() moment, stop <-chan struct{}) {
 
 func bars(w io.Writer, look func() moment, stop <-chan struct{}) {
 	first := look()
-	p := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh), mpb.WithWidth(60))
+	p := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh), mpb.WithWidth(cli.BarWidth))
 	bar := func(total int, name string, text func(decor.Statistics) string) *mpb.Bar {
-		return p.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("░").Padding("░"),
-			mpb.PrependDecorators(decor.Name(name, decor.WC{W: 9, C: decor.DindentRight})),
-			mpb.AppendDecorators(decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight})))
+		return cli.NewBar(p, total, fmt.Sprintf("%-9s", name), nil,
+			decor.Any(text, decor.WC{W: textWidth, C: decor.DindentRight}))
 	}
 	of := func(s decor.Statistics) string { return fmt.Sprintf(" %d", s.Current) }
 	percent := func(s decor.Statistics) string { return fmt.Sprintf(" %d %% of the bucket", s.Current) }
 	done := bar(first.total, "done", func(s decor.Statistics) string {
-		return fmt.Sprintf(" %d of %d", s.Current,
-			s.Total)
+		return fmt.Sprintf(" %d of %d", s.Current, s.Total)
 	})
 	running := bar(first.total, "running", of)
 	waiting := bar(first.total, "waiting", of)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -21,21 +22,18 @@ type Redis struct {
 	server   *miniredis.Miniredis
 	password string
 	stop     chan struct{}
-	stopped  chan struct{}
+	expiring sync.WaitGroup
 }
 
 // Start starts a server. The caller closes it.
 func Start() (*Redis, error) {
-	r := &Redis{
-		server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
+	r := &Redis{server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{})}
 	r.server.RequireAuth(r.password)
 	if err := r.server.Start(); err != nil {
 		return nil, fmt.Errorf("start the embedded Redis: %w", err)
 	}
 	r.server.Server().SetPreHook(info(rand.Text()))
-	go r.expire()
+	r.expiring.Go(r.expire)
 	return r, nil
 }
 
@@ -55,7 +53,6 @@ func info(run string) server.Hook {
 
 // expire lets the time of keys pass until Close.
 func (r *Redis) expire() {
-	defer close(r.stopped)
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for last := time.Now(); ; {
@@ -83,6 +80,6 @@ func (r *Redis) Connect() *redis.Client {
 // Close stops the server. Its data is gone.
 func (r *Redis) Close() {
 	close(r.stop)
-	<-r.stopped
+	r.expiring.Wait()
 	r.server.Close()
 }

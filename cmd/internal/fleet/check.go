@@ -52,52 +52,62 @@ buckets are.`,
 	c.Flags().BoolVar(&offline, "skip-provider", false, "do not ask the providers, e.g. in a health check")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		findings, err := check(c.Context(), file, offline, env.Getenv)
+		all := check(c.Context(), file, offline, env.Getenv)
 		if asJSON {
-			return errors.Join(cli.JSON(env.Out).Encode(findings), err)
+			return errors.Join(cli.JSON(env.Out).Encode(all.checked), all.err())
 		}
-		for _, f := range findings {
+		for _, f := range all.checked {
 			f.print(env)
 		}
-		return err
+		return all.err()
 	}
 	return c
 }
 
-// check looks at everything, also after the first fault.
-func check(ctx context.Context, file string, offline bool, getenv func(string) string) ([]checked, error) {
-	var findings []checked
-	var faults []error
-	note := func(what, detail string, err error) {
-		if err != nil {
-			detail = err.Error()
-			if f := (*config.Error)(nil); errors.As(err, &f) {
-				detail = f.Err.Error() // what names the file already
-			}
-			faults = append(faults, err)
-		}
-		findings = append(findings, checked{What: what, OK: err == nil, Detail: detail})
-	}
-	c, err := config.Load(file)
-	note(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
+// findings are what a check has found so far.
+type findings struct {
+	checked []checked
+	faults  []error
+}
 
-	findings = append(findings, checkedLimits(c.Limits)...)
-	checkStores(ctx, c, getenv, note)
-	checkProviders(ctx, c, offline, getenv, note)
-	findings = append(findings, checkedSecrets(c, getenv)...)
-	if len(faults) == 0 {
-		return findings, nil
+// add adds what was looked at. The detail of a fault is its error.
+func (f *findings) add(what, detail string, err error) {
+	if err != nil {
+		detail = err.Error()
+		if named := (*config.Error)(nil); errors.As(err, &named) {
+			detail = named.Err.Error() // what names the file already
+		}
+		f.faults = append(f.faults, err)
 	}
-	return findings, &cli.ShownError{
-		Summary: fmt.Sprintf("%d of %d checks failed", len(faults), len(findings)),
-		Err:     errors.Join(faults...),
+	f.checked = append(f.checked, checked{What: what, OK: err == nil, Detail: detail})
+}
+
+// err is nil if nothing is at fault.
+func (f *findings) err() error {
+	if len(f.faults) == 0 {
+		return nil
+	}
+	return &cli.ShownError{
+		Summary: fmt.Sprintf("%d of %d checks failed", len(f.faults), len(f.checked)), Err: errors.Join(f.faults...),
 	}
 }
 
-// checkedSecrets says which secrets are set. A missing one is no fault where only tasks are enqueued.
-func checkedSecrets(c config.Config, getenv func(string) string) (findings []checked) {
-	providers, _ := providersOf(c, getenv) // checkProviders reports the fault
-	able := len(c.HTTP.AllowHosts) > 0 || slices.ContainsFunc(providers, func(p config.Provider) bool {
+// check looks at everything, also after the first fault.
+func check(ctx context.Context, file string, offline bool, getenv func(string) string) *findings {
+	f := &findings{}
+	c, err := config.Load(file)
+	f.add(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
+	f.limits(c.Limits)
+	f.stores(ctx, c, getenv)
+	providers, err := providersOf(c, getenv)
+	f.providers(ctx, providers, err, offline, getenv)
+	f.secrets(c.HTTP, providers, getenv)
+	return f
+}
+
+// secrets adds which secrets are set. A missing one is no fault where only tasks are enqueued.
+func (f *findings) secrets(http config.HTTP, providers config.Providers, getenv func(string) string) {
+	able := len(http.AllowHosts) > 0 || slices.ContainsFunc(providers, func(p config.Provider) bool {
 		return !p.Lacks(getenv)
 	})
 	for _, p := range providers {
@@ -110,57 +120,47 @@ func checkedSecrets(c config.Config, getenv func(string) string) (findings []che
 		case p.Lacks(getenv):
 			key = "is not set: enough to enqueue, but `headway worker` does not start without it"
 		}
-		findings = append(findings, checked{What: p.Key, OK: true, Detail: key})
+		f.add(p.Key, key, nil)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.HTTP.Secrets)) {
-		if getenv(name) == "" { // no fault where only tasks are enqueued
-			findings = append(findings, checked{
-				What: name, OK: true,
-				Detail: "is not set, and http.secrets lists it: enough to enqueue, but `headway worker` does not " +
-					"start without it",
-			})
+	for _, name := range slices.Sorted(maps.Keys(http.Secrets)) {
+		if getenv(name) == "" {
+			f.add(name, "is not set, and http.secrets lists it: enough to enqueue, but `headway worker` does not "+
+				"start without it", nil)
 		}
 	}
-	return findings
 }
 
-// checkStores looks at the services and at where buckets are kept.
-func checkStores(
-	ctx context.Context, c config.Config, getenv func(string) string, note func(what, detail string, err error),
-) {
-	said := c.Buckets
+// stores looks at the services and at where buckets are kept.
+func (f *findings) stores(ctx context.Context, c config.Config, getenv func(string) string) {
 	queue, err := connect.Redis(ctx, getenv)
-	note("Redis", "answers", err)
+	f.add("Redis", "answers", err)
 	if err == nil {
 		defer func() { _ = queue.Close() }()
-		checkWorkers(ctx, queue, c.Limits, note)
+		f.workers(ctx, queue, c.Limits)
 	}
 	var missing error
 	if getenv("MONGODB_URI") == "" {
-		note("MongoDB", "MONGODB_URI is not set: no batches, results and records of dead tasks", nil)
+		f.add("MongoDB", "MONGODB_URI is not set: no batches, results and records of dead tasks", nil)
 	} else {
 		var mongo *connect.Buckets
 		if mongo, missing = connect.Mongo(ctx, getenv, nil); missing == nil {
 			_ = mongo.Close(ctx) // it was only asked for a sign of life
 		}
-		note("MongoDB", "answers", missing)
+		f.add("MongoDB", "answers", missing)
 	}
 	if err != nil || missing != nil {
 		return // the buckets can't be asked
 	}
-	buckets, err := connect.Open(ctx, getenv, said, queue, nil)
-	note("buckets", "are in "+connect.Kept(getenv, said), err)
+	buckets, err := connect.Open(ctx, getenv, c.Buckets, queue, nil)
+	f.add("buckets", "are in "+connect.Kept(getenv, c.Buckets), err)
 	if err == nil {
 		_ = buckets.Close(ctx) // as above
 	}
 }
 
-// checkWorkers compares the limits of the file with the limits of the workers that run. A difference is no fault: the
+// workers compares the limits of the file with the limits of the workers that run. A difference is no fault: the
 // workers may be about to get this file.
-func checkWorkers(
-	ctx context.Context, queue redis.UniversalClient, limits []reservations.Limit,
-	note func(what, detail string, err error),
-) {
+func (f *findings) workers(ctx context.Context, queue redis.UniversalClient, limits []reservations.Limit) {
 	members, err := register.New(queue).Members(ctx)
 	if err != nil || len(members) == 0 {
 		return
@@ -173,12 +173,11 @@ func checkWorkers(
 				m.Name, d.Limit, d.Meter, cmp.Or(d.There, "no such meter"), cmp.Or(d.Here, "no such meter")))
 		}
 	}
-	note("workers", strings.Join(lines, "\n"), nil)
+	f.add("workers", strings.Join(lines, "\n"), nil)
 }
 
-// checkedLimits returns each limit as it was understood, and settings that are allowed but may be a mistake.
-func checkedLimits(limits []reservations.Limit) []checked {
-	var findings []checked
+// limits adds each limit as it was understood, and settings that are allowed but may be a mistake.
+func (f *findings) limits(limits []reservations.Limit) {
 	for _, l := range limits {
 		lines := make([]string, 0, len(l.Meters)+1)
 		for _, m := range l.Meters {
@@ -206,7 +205,6 @@ func checkedLimits(limits []reservations.Limit) []checked {
 		for _, warning := range config.Warnings(l) {
 			lines = append(lines, "warning: "+warning)
 		}
-		findings = append(findings, checked{What: "limit " + l.Name, OK: true, Detail: strings.Join(lines, "\n")})
+		f.add("limit "+l.Name, strings.Join(lines, "\n"), nil)
 	}
-	return findings
 }

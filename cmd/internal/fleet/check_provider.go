@@ -26,13 +26,6 @@ const (
 	modelsMost = 4 << 20
 )
 
-// models is the answer to GET /models.
-type models struct {
-	status int
-	names  []string
-	list   bool
-}
-
 // modelsRequest returns the one request that costs nothing and needs the key. Anthropic lists its models only for
 // headers of its own API.
 func modelsRequest(ctx context.Context, base, key string) (*http.Request, error) {
@@ -49,13 +42,14 @@ func modelsRequest(ctx context.Context, base, key string) (*http.Request, error)
 	return r, nil
 }
 
-// askModels asks a provider for its models. Like a worker it follows no redirect, which could take the key elsewhere.
-func askModels(ctx context.Context, base, key string) (models, error) {
+// askModels asks a provider for its models, which are nil if the answer is no list. Like a worker it follows no
+// redirect, which could take the key elsewhere.
+func askModels(ctx context.Context, base, key string) (status int, names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, providerPatience)
 	defer cancel()
 	r, err := modelsRequest(ctx, base, key)
 	if err != nil {
-		return models{}, err
+		return 0, nil, err
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
@@ -63,38 +57,39 @@ func askModels(ctx context.Context, base, key string) (models, error) {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 			err = wrapped.Err // the text has the address already
 		}
-		return models{}, err
+		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(answer.Body, modelsMost))
 	if err != nil {
-		return models{}, err
+		return 0, nil, err
 	}
 	var parsed struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	m := models{status: answer.StatusCode, list: json.Unmarshal(body, &parsed) == nil && parsed.Data != nil}
-	for _, model := range parsed.Data {
-		m.names = append(m.names, model.ID)
+	if json.Unmarshal(body, &parsed) != nil || parsed.Data == nil {
+		return answer.StatusCode, nil, nil
 	}
-	return m, nil
+	names = []string{}
+	for _, model := range parsed.Data {
+		names = append(names, model.ID)
+	}
+	return answer.StatusCode, names, nil
 }
 
-// checkProviders asks each provider whose key is set for its models.
-func checkProviders(
-	ctx context.Context, c config.Config, offline bool, getenv func(string) string,
-	note func(what, detail string, err error),
+// providers asks each provider whose key is set for its models. The first one has a fault of the environment.
+func (f *findings) providers(
+	ctx context.Context, providers config.Providers, fault error, offline bool, getenv func(string) string,
 ) {
-	providers, err := providersOf(c, getenv)
 	for _, p := range providers {
 		detail := p.BaseURL + ", not asked"
-		if err == nil && !offline && !p.Lacks(getenv) {
-			detail, err = checkProvider(ctx, p, getenv(p.Key))
+		if fault == nil && !offline && !p.Lacks(getenv) {
+			detail, fault = checkProvider(ctx, p, getenv(p.Key))
 		}
-		note(strings.TrimSpace("provider "+p.Name), detail, err)
-		err = nil
+		f.add(strings.TrimSpace("provider "+p.Name), detail, fault)
+		fault = nil
 	}
 }
 
@@ -104,7 +99,7 @@ func checkProvider(ctx context.Context, p config.Provider, key string) (detail s
 	if p.Name != "" {
 		baseName, keyName = "providers."+p.Name+".base_url", cmp.Or(p.Key, "providers."+p.Name+".key")
 	}
-	m, err := askModels(ctx, base, key)
+	status, models, err := askModels(ctx, base, key)
 	switch dns := (*net.DNSError)(nil); {
 	case errors.As(err, &dns):
 		return "", &connect.ServiceError{
@@ -112,22 +107,22 @@ func checkProvider(ctx context.Context, p config.Provider, key string) (detail s
 		}
 	case err != nil:
 		return "", &connect.ServiceError{Setting: baseName, Address: base, Kind: connect.ErrUnreachable, Err: err}
-	case m.status == http.StatusUnauthorized, m.status == http.StatusForbidden:
-		return "", cli.Usage("%s: %s refuses the key: it answers %d", keyName, base, m.status)
-	case m.status == http.StatusNotFound:
-		if deeper, _ := askModels(ctx, strings.TrimRight(base, "/")+"/v1", key); deeper.status != 0 &&
-			deeper.status != http.StatusNotFound {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return "", cli.Usage("%s: %s refuses the key: it answers %d", keyName, base, status)
+	case status == http.StatusNotFound:
+		deeper, _, _ := askModels(ctx, strings.TrimRight(base, "/")+"/v1", key) // 0 if nothing answers
+		if deeper != 0 && deeper != http.StatusNotFound {
 			return "", cli.Usage("%s: %s lacks its path: set it to %s/v1", baseName, base, strings.TrimRight(base, "/"))
 		}
 		return base + " answers, and has no list of models: neither path nor key could be checked", nil
-	case m.status != http.StatusOK:
-		return fmt.Sprintf("%s answers %d: the key could not be checked", base, m.status), nil
-	case !m.list:
+	case status != http.StatusOK:
+		return fmt.Sprintf("%s answers %d: the key could not be checked", base, status), nil
+	case models == nil:
 		return "", cli.Usage("%s: %s/models is no list of models: is it the address of an OpenAI-style API?", baseName, base)
 	}
-	lines := []string{fmt.Sprintf("%s answers, models %d", base, len(m.names))}
+	lines := []string{fmt.Sprintf("%s answers, models %d", base, len(models))}
 	for _, model := range p.Models {
-		if !slices.Contains(m.names, model) {
+		if !slices.Contains(models, model) {
 			lines = append(lines, fmt.Sprintf("warning: its list lacks model %q", model))
 		}
 	}

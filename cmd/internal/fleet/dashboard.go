@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,7 +150,10 @@ func follow(s *session.Session, file string) func(context.Context) error {
 			return fault
 		}
 		last = time.Now()
-		_, err := s.Buckets.Follow(ctx, s.Limiter)
+		overrides, err := s.Buckets.Overrides(ctx)
+		if err == nil || overrides != nil { // else they can't be read, and the last ones stay
+			err = errors.Join(err, s.Limiter.SetOverrides(overrides))
+		}
 		return errors.Join(fault, err)
 	}
 }
@@ -165,22 +168,25 @@ func secretsOf(ctx context.Context, env cli.Environment, settings config.Config)
 	for _, p := range settings.Providers {
 		names = append(names, p.Key)
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		values = append(values, env.Getenv(name))
 	}
-	for _, name := range []string{"REDIS_URL", "MONGODB_URI"} {
-		if u, err := url.Parse(env.Getenv(name)); err == nil && u.User != nil {
-			if password, set := u.User.Password(); set {
-				values = append(values, password)
-			}
-		}
-	}
+	values = append(values, passwordOf(env.Getenv("REDIS_URL")), passwordOf(env.Getenv("MONGODB_URI")))
 	if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
-		if u, err := url.Parse(dev.RedisURL); err == nil {
-			password, _ := u.User.Password()
-			values = append(values, password)
-		}
+		values = append(values, passwordOf(dev.RedisURL))
 	}
 	return redact.New(values...)
+}
+
+// passwordOf is the password in the address of a service, which may have several hosts: url.Parse refuses some of them.
+func passwordOf(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	_, password, _ := strings.Cut(rest[:max(0, strings.LastIndex(rest, "@"))], ":")
+	if plain, err := url.PathUnescape(password); err == nil {
+		return plain
+	}
+	return password
 }

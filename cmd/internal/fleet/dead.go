@@ -200,52 +200,43 @@ func exportDeadTo(
 	return errors.Join(failed, err)
 }
 
-// writeDead writes tasks as JSON lines, at most that many; zero is no bound. If the error matches ErrMalformed, only
-// records that can't be read are left out.
+// writeDead writes tasks as JSON lines; see each.
 func writeDead(
 	out *json.Encoder, all iter.Seq2[deadtasks.Task, error], most int, row func(deadtasks.Task) deadRow,
 	progress func(n int),
 ) (n int, err error) {
-	var broken unreadable
+	err = each(all, most, func(t deadtasks.Task) error {
+		n++
+		progress(n)
+		return out.Encode(row(t))
+	})
+	return n, err
+}
+
+// each visits tasks until a visit fails, at most that many; zero is no bound. Records that can't be read do not keep
+// others back: if the error matches ErrMalformed, only they are left out.
+func each(all iter.Seq2[deadtasks.Task, error], most int, visit func(deadtasks.Task) error) error {
+	visited, broken := 0, 0
+	var first error
 	for t, err := range all {
-		if broken.counts(err) {
+		if errors.Is(err, deadtasks.ErrMalformed) {
+			if broken++; first == nil {
+				first = err
+			}
 			continue
 		}
 		if err == nil {
-			err = out.Encode(row(t))
+			err = visit(t)
 		}
 		if err != nil {
-			return n, err
+			return err
 		}
-		n++
-		if progress(n); n == most {
+		if visited++; visited == most {
 			break
 		}
 	}
-	return n, broken.err()
-}
-
-// unreadable counts records that can't be read, and keeps the first fault. They do not keep others back.
-type unreadable struct {
-	records int
-	first   error
-}
-
-// counts says whether the error is that of one record, and counts it.
-func (u *unreadable) counts(err error) bool {
-	if !errors.Is(err, deadtasks.ErrMalformed) {
-		return false
+	if broken > 0 {
+		return fmt.Errorf("left out %s that can't be read: %w", cli.Plural(broken, "record", "records"), first)
 	}
-	if u.records++; u.first == nil {
-		u.first = err
-	}
-	return true
-}
-
-// err is nil where all records could be read.
-func (u *unreadable) err() error {
-	if u.records == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s can't be read and left out: %w", cli.Plural(u.records, "record", "records"), u.first)
+	return nil
 }

@@ -83,14 +83,7 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 		}
 		page, began = page[:0], true
 	}
-	var broken unreadable
-	for t, err := range store.List(ctx, f) {
-		if broken.counts(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	err := each(store.List(ctx, f), most, func(t deadtasks.Task) error {
 		n++
 		if t.Batch != "" {
 			requests++
@@ -98,12 +91,13 @@ func listDead(ctx context.Context, env cli.Environment, store *deadtasks.Store, 
 		if page = append(page, t); len(page) >= listedTogether {
 			flush()
 		}
-		if n == most {
-			break
-		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, deadtasks.ErrMalformed) {
+		return err
 	}
 	flush()
-	return errors.Join(deadSummary(ctx, s, store, f, n, most, sendsAgain(n, requests)), broken.err())
+	return errors.Join(deadSummary(ctx, s, store, f, n, most, sendsAgain(n, requests)), err)
 }
 
 // deadTable shows tasks in lines of at most columns characters; zero is no bound. A narrow table has shorter times and

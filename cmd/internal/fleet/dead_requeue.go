@@ -11,14 +11,6 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// deadRequeued is what `headway dead requeue --json` prints.
-type deadRequeued struct {
-	Requeued  int `json:"requeued"`
-	Present   int `json:"present"`
-	OfBatches int `json:"of_batches"`
-	Others    int `json:"others"`
-}
-
 func deadRequeueCommand(env cli.Environment) *cobra.Command {
 	var f deadFilter
 	var all, asJSON bool
@@ -61,7 +53,7 @@ Requests of a batch are skipped: "headway retry BATCH --failed" sends them again
 		if err != nil {
 			return err
 		}
-		return cli.Print(env.Out, asJSON, deadRequeued(report), requeuedText(report))
+		return cli.Print(env.Out, asJSON, report, requeuedText(report))
 	}
 	return c
 }
@@ -78,28 +70,39 @@ func (d *chosenDead) requeueAll(ctx context.Context, env cli.Environment) (deadt
 	})
 }
 
-// requeue requeues tasks one by one. What can't be of one does not keep the others.
+// requeue requeues single tasks.
 func (d *chosenDead) requeue(ctx context.Context, ids []string) (total deadtasks.Report, err error) {
-	var faults []error
 	f := d.filter
-	for _, id := range ids {
+	err = eachID(ctx, ids, func(id string) error {
 		f.ID = id
-		report, err := d.store.Requeue(ctx, d.client, f, nil)
+		report, fault := d.store.Requeue(ctx, d.client, f, nil)
 		total.Requeued += report.Requeued
 		total.Present += report.Present
 		total.Others += report.Others
-		if err == nil && report == (deadtasks.Report{}) {
-			err = notDead(ctx, d.store, f, &total)
+		switch {
+		case fault != nil:
+			return fault
+		case report == (deadtasks.Report{}):
+			return notDead(ctx, d.store, f, &total)
+		case report.OfBatches > 0:
+			return ofBatch(ctx, d.store, f)
 		}
-		if err == nil && report.OfBatches > 0 {
-			err = ofBatch(ctx, d.store, f)
-		}
+		return nil
+	})
+	return total, err
+}
+
+// eachID calls do for each ID. A fault of one does not stop the others, unless the records can't be reached.
+func eachID(ctx context.Context, ids []string, do func(id string) error) error {
+	var faults []error
+	for _, id := range ids {
+		err := do(id)
 		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
-			return total, err
+			return err
 		}
 		faults = append(faults, err)
 	}
-	return total, errors.Join(faults...)
+	return errors.Join(faults...)
 }
 
 // ofBatch names the command that sends a request of a batch again.
@@ -195,41 +198,31 @@ func (d *chosenDead) deleteAll(ctx context.Context, env cli.Environment) (n int,
 	}
 	bar := cli.NewProgress(env.Err, "deleted", total)
 	defer bar.Close()
-	var broken unreadable
-	for t, err := range d.store.List(ctx, f) {
-		if broken.counts(err) {
-			continue
+	err = each(d.store.List(ctx, f), 0, func(t deadtasks.Task) error {
+		fault := d.store.Delete(ctx, d.client, t)
+		if errors.Is(fault, deadtasks.ErrNotFound) {
+			return nil
 		}
-		if err == nil {
-			err = d.store.Delete(ctx, d.client, t)
+		if fault == nil {
+			n++
+			bar.Set(n)
 		}
-		if errors.Is(err, deadtasks.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return n, err
-		}
-		n++
-		bar.Set(n)
-	}
-	return n, broken.err()
+		return fault
+	})
+	return n, err
 }
 
-// delete deletes the dead tasks among ids. An ID that can't be a dead task's does not stop the others.
+// delete deletes the records of single tasks.
 func (d *chosenDead) delete(ctx context.Context, ids []string) (n int, err error) {
-	var faults []error
-	for _, id := range ids {
-		found, err := recordsOf(ctx, d.store, d.filter.Queue, id)
+	err = eachID(ctx, ids, func(id string) error {
+		found, fault := recordsOf(ctx, d.store, d.filter.Queue, id)
 		for _, t := range found {
-			if err = d.store.Delete(ctx, d.client, t); err != nil {
+			if fault = d.store.Delete(ctx, d.client, t); fault != nil {
 				break
 			}
 			n++
 		}
-		if errors.Is(err, deadtasks.ErrUnavailable) || ctx.Err() != nil {
-			return n, err
-		}
-		faults = append(faults, err)
-	}
-	return n, errors.Join(faults...)
+		return fault
+	})
+	return n, err
 }

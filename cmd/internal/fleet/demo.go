@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/demo"
-	"github.com/headway-go/headway/internal/overview"
 )
 
 func demoCommand(env cli.Environment) *cobra.Command {
 	var asJSON, keep, ui bool
-	var listen string
+	var listen pageListener
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a fleet push some 400 chat requests through a provider's limits",
@@ -30,12 +27,9 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
   headway demo --ui                # with the page, until Ctrl-C
   headway demo --json | jq .utilization`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s := demo.Settings{
-				KeepEstimate: keep, View: cli.Control(env.Err),
-				Terminal: cli.Fits(env.Err, demo.ColumnsMin, demo.RowsMin),
-			}
+			s := demo.Settings{KeepEstimate: keep, View: env.Err}
 			if ui {
-				return demoWithPage(c.Context(), env, s, listen, !c.Flags().Changed("listen"), asJSON)
+				return demoWithPage(c.Context(), env, s, listen, asJSON)
 			}
 			report, err := demo.Run(c.Context(), s)
 			if report.Enqueued == 0 {
@@ -54,19 +48,13 @@ lets waiting tasks start sooner. The exit code is 1 when there was a violation, 
 	c.Flags().BoolVar(&keep, "keep-estimate", false, "the provider counts the estimate and never corrects it")
 	c.Flags().BoolVar(&ui, "ui", false,
 		"serve the page of the fleet beside it, also when the tasks have ended, until Ctrl-C")
-	c.Flags().StringVar(&listen, "listen", pageAddress,
-		"the loopback `address` of the page; the default moves if it is taken")
+	listen = pageFlag(c)
 	return c
 }
 
 // demoWithPage is a demo with its page, until ctx ends. What was not done by then is no fault.
-func demoWithPage(
-	ctx context.Context, env cli.Environment, s demo.Settings, listen string, movable, asJSON bool,
-) error {
-	if !onLoopback(listen) {
-		return cli.Usage("--listen %s must be an address of loopback", listen)
-	}
-	on, err := devListen(ctx, listen, movable)
+func demoWithPage(ctx context.Context, env cli.Environment, s demo.Settings, listen pageListener, asJSON bool) error {
+	on, err := listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,13 +62,7 @@ func demoWithPage(
 	fmt.Fprintf(env.Err, "the page is at http://%s, until Ctrl-C\n", on.Addr())
 	var ended *demo.Report
 	var failed error
-	s.Page = func(ctx context.Context, fleet overview.Reader, queue redis.UniversalClient) error {
-		server, faulty := dashboard.New(dashboard.Config{Reader: fleet, Client: queue, AllowChanges: true})
-		if faulty != nil {
-			return faulty
-		}
-		return server.Run(ctx, on)
-	}
+	s.Page = on
 	s.Ended = func(r demo.Report) {
 		ended, failed = &r, printReport(env, r, asJSON)
 		fmt.Fprintf(env.Err, "\nthe page is still at http://%s, until Ctrl-C\n", on.Addr())

@@ -21,7 +21,6 @@ import (
 
 func devCommand(env cli.Environment) *cobra.Command {
 	var s runSettings
-	var listen string
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
@@ -39,50 +38,69 @@ The page may change things, and needs no credentials: it is on loopback, and not
   headway enqueue "Why is the sky blue?" --limit openai    # in another terminal`,
 	}
 	configFlag(c, &s.file)
-	c.Flags().StringVar(&listen, "listen", pageAddress,
-		"the loopback `address` of the page; the default moves if it is taken")
+	listen := pageFlag(c)
 	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		return dev(c.Context(), s, listen, !c.Flags().Changed("listen"), env)
-	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return dev(c.Context(), s, listen, env) }
 	return c
 }
 
-// dev runs everything until ctx ends.
-func dev(ctx context.Context, s runSettings, listen string, movable bool, env cli.Environment) (err error) {
-	if !onLoopback(listen) {
-		return cli.Usage("--listen %s must be an address of loopback: everybody may change things on this page", listen)
+// pageListener listens for a page.
+type pageListener func(context.Context) (net.Listener, error)
+
+// pageFlag adds --listen, for a page that needs no credentials: on loopback. The default moves to a free port if it is
+// taken.
+func pageFlag(c *cobra.Command) pageListener {
+	address := c.Flags().String("listen", pageAddress,
+		"the loopback `address` of the page; the default moves if it is taken")
+	return func(ctx context.Context) (net.Listener, error) {
+		if !onLoopback(*address) {
+			return nil, cli.Usage("--listen %s must be an address of loopback: everybody may change things on this page",
+				*address)
+		}
+		on, err := listenFor(ctx, *address)
+		if err != nil && !c.Flags().Changed("listen") {
+			return listenFor(ctx, "127.0.0.1:0")
+		}
+		return on, err
 	}
+}
+
+// dev runs everything until ctx ends.
+func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Environment) error {
 	if running, lives := connect.FindDev(ctx, env.Getenv); lives {
 		return cli.Usage("`headway dev` runs already, as process %d, with its page at %s: end it first", running.PID,
 			running.Page)
 	}
-	settings, err := config.Load(s.file)
-	if err != nil {
-		return err
-	}
-	d := &devFleet{file: s.file}
-	defer func() { d.close() }()
-	if err = d.start(settings); err != nil {
-		return err
-	}
-	inside := env
-	inside.Getenv = d.getenv(env.Getenv)
-	on, err := devListen(ctx, listen, movable)
+	on, err := listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = on.Close() }()
-	remove, err := connect.Dev{
-		RedisURL: d.redis.URL(), Page: "http://" + on.Addr().String(), PID: os.Getpid(),
-	}.Write(env.Getenv)
+	settings, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	redis, err := embedded.Start()
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	provider, err := startDevProvider(settings)
+	if err != nil {
+		return err
+	}
+	defer provider.close()
+	remove, err := connect.Dev{RedisURL: redis.URL(), Page: "http://" + on.Addr().String(), PID: os.Getpid()}.Write(
+		env.Getenv)
 	if err != nil {
 		return fmt.Errorf("announce this fleet to other commands: %w", err)
 	}
 	defer remove()
+	d := &devFleet{file: s.file, redis: redis, provider: provider}
 	d.welcome(env, on.Addr().String(), settings)
-	return d.run(ctx, s, on, inside)
+	env.Getenv = d.getenv(env.Getenv)
+	return d.run(ctx, s, on, env)
 }
 
 // devFleet is the services of `headway dev`.
@@ -90,22 +108,6 @@ type devFleet struct {
 	file     string
 	redis    *embedded.Redis
 	provider *devProvider
-}
-
-func (d *devFleet) start(settings config.Config) (err error) {
-	if d.redis, err = embedded.Start(); err == nil {
-		d.provider, err = startDevProvider(settings)
-	}
-	return err
-}
-
-func (d *devFleet) close() {
-	if d.provider != nil {
-		d.provider.close()
-	}
-	if d.redis != nil {
-		d.redis.Close()
-	}
 }
 
 // getenv is the environment inside: the embedded Redis and the provider, and no key of a real one.
@@ -122,16 +124,6 @@ func (d *devFleet) getenv(outside func(string) string) func(string) string {
 			return outside(name)
 		}
 	}
-}
-
-// devListen listens for the page; the default address moves to a free port if it is taken.
-func devListen(ctx context.Context, address string, movable bool) (net.Listener, error) {
-	on, err := listenFor(ctx, address)
-	if err != nil && movable {
-		host, _, _ := net.SplitHostPort(address)
-		return listenFor(ctx, net.JoinHostPort(host, "0"))
-	}
-	return on, err
 }
 
 // run runs the page and the worker until ctx ends.
@@ -175,31 +167,34 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env 
 	return errors.Join(err, failed)
 }
 
-// follow has the provider go by the file.
+// follow has the provider go by the file. The worker reports what is wrong in the file.
 func (d *devFleet) follow(env cli.Environment) {
 	next, err := config.Load(d.file)
-	if err == nil {
-		err = d.provider.set(next)
-	}
 	if err != nil {
+		return
+	}
+	if err = d.provider.set(next); err != nil {
 		fmt.Fprintf(env.Err, "headway: %v; nothing has changed\n", err)
 		return
 	}
 	fmt.Fprintf(env.Err, "headway: %s has changed, and is in force\n", d.file)
 }
 
-// devServe runs a worker until ctx ends, and another one where a change of the file needs that.
+// devServe runs a worker until ctx ends, and another one if a change of the file needs that. If that one can't start,
+// devServe waits for the next change.
 func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 	for first := true; ; first = false {
 		one, stop := context.WithCancel(ctx)
 		s.restart = stop
 		err := serve(one, s, env)
 		stop()
-		faulty := (*config.Error)(nil)
+		var faulty *config.Error // also if the file was changed again
+		var missing *cli.UsageError
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case !first && errors.As(err, &faulty): // the file was changed again: wait for the next change
+		case !first && (errors.As(err, &faulty) || errors.As(err, &missing)):
+			fmt.Fprintf(env.Err, "headway: %v; no worker runs until %s changes\n", err, s.file)
 			select {
 			case <-ctx.Done():
 				return nil

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -59,16 +58,21 @@ func quotasBy(c config.Config) map[string]quotas {
 type devProvider struct {
 	server *http.Server
 	on     net.Listener
-	served chan struct{}
+	served sync.WaitGroup
 
-	mu      sync.RWMutex // guards what is below
-	quotas  map[string]quotas
-	current map[string]*provider.Server // by the name of the provider
-	all     []*provider.Server          // also replaced servers, whose last calls may still run
+	mu      sync.RWMutex       // guards what is below
+	current map[string]standIn // by the name of the provider
+	all     []*provider.Server // also replaced servers, whose last calls may still run
+}
+
+// standIn is the server that enforces the quotas of one provider.
+type standIn struct {
+	*provider.Server
+	quotas
 }
 
 func startDevProvider(c config.Config) (*devProvider, error) {
-	p := &devProvider{served: make(chan struct{}), current: map[string]*provider.Server{}}
+	p := &devProvider{current: map[string]standIn{}}
 	if err := p.set(c); err != nil {
 		return nil, err
 	}
@@ -77,39 +81,35 @@ func startDevProvider(c config.Config) (*devProvider, error) {
 		return nil, fmt.Errorf("listen for the provider: %w", err)
 	}
 	p.on, p.server = on, &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(p.served)
-		_ = p.server.Serve(on) // always ends with http.ErrServerClosed, in close
-	}()
+	p.served.Go(func() { _ = p.server.Serve(on) }) // always ends with http.ErrServerClosed, in close
 	return p, nil
 }
 
 // set has the providers enforce the limits from now on.
 func (p *devProvider) set(c config.Config) error {
-	all := quotasBy(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := maps.Clone(p.current) // the last calls of a removed provider may still come
-	for name, q := range all {
-		if next[name] != nil && p.quotas[name] == q {
+	for name, q := range quotasBy(c) {
+		if now, there := next[name]; there && now.quotas == q {
 			continue
 		}
 		server, err := provider.New(provider.Config{Requests: q.requests, Tokens: q.tokens})
 		if err != nil {
 			return fmt.Errorf("the provider can't enforce these limits: %w", err)
 		}
-		next[name], p.all = server, append(p.all, server)
+		next[name], p.all = standIn{server, q}, append(p.all, server)
 	}
-	p.quotas, p.current = all, next
+	p.current = next
 	return nil
 }
 
 func (p *devProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	before, _, _ := strings.Cut(r.URL.Path, "/v1/")
 	p.mu.RLock()
-	now := p.current[strings.TrimPrefix(before, "/")]
+	now, there := p.current[strings.TrimPrefix(before, "/")]
 	p.mu.RUnlock()
-	if now == nil {
+	if !there {
 		http.NotFound(w, r)
 		return
 	}
@@ -122,10 +122,9 @@ func (p *devProvider) url(name string) string {
 }
 
 func (p *devProvider) close() {
-	err := p.server.Close()
-	<-p.served
+	_ = p.server.Close() // nothing is left to do over it
+	p.served.Wait()
 	for _, one := range p.all {
-		err = errors.Join(err, one.Close())
+		_ = one.Close() // as above
 	}
-	_ = err // nothing is left to do over it
 }

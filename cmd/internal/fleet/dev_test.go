@@ -160,7 +160,7 @@ func TestDev(t *testing.T) {
 }
 
 // A saved file is in force at once: limits in the worker that runs, all else in another worker. A faulty one changes
-// nothing, and the page says so.
+// nothing, and the page says so. One that no worker can start with ends the worker, and not the fleet.
 func TestDevFollowsTheFile(t *testing.T) {
 	t.Parallel()
 	d := startDev(t)
@@ -179,6 +179,13 @@ func TestDevFollowsTheFile(t *testing.T) {
 		page := d.get(t, "/queues")
 		return strings.Contains(page, "<td>other</td>") && !strings.Contains(page, "<td>default</td>")
 	})
+	save(devLimits + "http: {allow_hosts: [a.example], secrets: {NOT_SET: [a.example]}}\n")
+	d.until(t, func() bool { return strings.Contains(d.out.String(), "NOT_SET is not set") })
+	save(devLimits + "queues: {third: 1}\n")
+	d.until(t, func() bool { return strings.Contains(d.get(t, "/queues"), "<td>third</td>") })
+	if n := strings.Count(d.out.String(), "requests.rate: -1"); n != 1 {
+		t.Errorf("a fault is reported %d times:\n%s", n, d.out)
+	}
 }
 
 // The provider enforces what the file says.

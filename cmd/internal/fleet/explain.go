@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -57,10 +58,11 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		found, err := explainMeant(c.Context(), env, client, settings, scheduler.Task{Queue: queue, ID: args[0]})
+		x := explainer{env: env, client: client, settings: settings}
+		found, err := x.meant(c.Context(), scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
-				"batches are shown by `headway status`", err, args[0])
+				"batches are shown by `headway status`", err, shell.Word(args[0]))
 		}
 		if err != nil {
 			return err
@@ -79,18 +81,23 @@ The exit code is 1 where there is no such task.`,
 	return c
 }
 
-// explainMeant explains the task with this ID. If there is none, it explains the task that the name means.
-func explainMeant(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
-) ([]explained.Task, error) {
-	found, err := explain(ctx, env, client, settings, task)
+// explainer explains tasks.
+type explainer struct {
+	env      cli.Environment
+	client   redis.UniversalClient
+	settings config.Config
+}
+
+// meant explains the task with this ID. If there is none, it explains the task that the name means.
+func (x explainer) meant(ctx context.Context, task scheduler.Task) ([]explained.Task, error) {
+	found, err := x.explain(ctx, task)
 	if !errors.Is(err, asynq.ErrTaskNotFound) {
 		return found, err
 	}
-	if task, err = meant(ctx, env, client, task, err); err != nil {
+	if task, err = x.named(ctx, task, err); err != nil {
 		return nil, err
 	}
-	return explain(ctx, env, client, settings, task)
+	return x.explain(ctx, task)
 }
 
 // printExplained shows the sentence, then what it rests on, then the bucket.
@@ -105,10 +112,8 @@ func printExplained(s screen, t explained.Task) {
 
 // explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a
 // bucket.
-func explain(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, task scheduler.Task,
-) ([]explained.Task, error) {
-	s, err := scheduler.New(client, nil, scheduler.Config{})
+func (x explainer) explain(ctx context.Context, task scheduler.Task) ([]explained.Task, error) {
+	s, err := scheduler.New(x.client, nil, scheduler.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +131,7 @@ func explain(
 		}
 		one := explained.New(e)
 		if e.Waits != nil && e.Reason != scheduler.ReasonStore {
-			if one, err = explainBucket(ctx, env, client, settings, t, one); err != nil {
+			if one, err = x.bucket(ctx, t, one); err != nil {
 				return nil, err
 			}
 		}
@@ -155,12 +160,9 @@ func sentAgain(ctx context.Context, s *scheduler.Scheduler, t scheduler.Task) (n
 	return "", nil
 }
 
-// explainBucket explains once more, with the bucket.
-func explainBucket(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, settings config.Config, t scheduler.Task,
-	one explained.Task,
-) (explained.Task, error) {
-	s, err := session.Open(ctx, env, settings, session.Needs{Queue: client})
+// bucket explains once more, with the bucket.
+func (x explainer) bucket(ctx context.Context, t scheduler.Task, one explained.Task) (explained.Task, error) {
+	s, err := session.Open(ctx, x.env, x.settings, session.Needs{Queue: x.client})
 	if err != nil {
 		one.Problem = err.Error()
 		return one, nil // shown beside what is known

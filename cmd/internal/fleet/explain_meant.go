@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
@@ -17,19 +16,17 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// meant returns the task that a name means if it is no ID: a batch, a request of a batch, or the beginning of an ID.
+// named returns the task that a name means if it is no ID: a batch, a request of a batch, or the beginning of an ID.
 // Missing is the error that there is no such ID.
-func meant(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, t scheduler.Task, missing error,
-) (scheduler.Task, error) {
-	if env.Getenv("MONGODB_URI") != "" {
-		found, err := inBatch(ctx, env, client, t.ID)
+func (x explainer) named(ctx context.Context, t scheduler.Task, missing error) (scheduler.Task, error) {
+	if x.env.Getenv("MONGODB_URI") != "" {
+		found, err := x.inBatch(ctx, t.ID)
 		away := errors.Is(err, connect.ErrUnreachable) && !strings.Contains(t.ID, ":") // it may be the beginning of an ID
 		if !away && !errors.Is(err, batches.ErrUnknownBatch) {
 			return found, err
 		}
 	}
-	queue, id, err := asynqdb.New(client).Beginning(ctx, t.Queue, t.ID)
+	queue, id, err := asynqdb.New(x.client).Beginning(ctx, t.Queue, t.ID)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound):
 		err = missing
@@ -41,10 +38,8 @@ func meant(
 
 // inBatch returns the task of a request that is named BATCH:CUSTOM_ID, or the first one of BATCH that has no result.
 // The error matches batches.ErrUnknownBatch if no batch has that name.
-func inBatch(
-	ctx context.Context, env cli.Environment, client redis.UniversalClient, name string,
-) (scheduler.Task, error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, error) {
+	buckets, err := connect.Mongo(ctx, x.env.Getenv, x.env.Err)
 	if err != nil {
 		return scheduler.Task{}, err
 	}
@@ -58,7 +53,7 @@ func inBatch(
 	if err != nil {
 		return scheduler.Task{}, err
 	}
-	finder := requests.Finder{Store: store, Queue: client}
+	finder := requests.Finder{Store: store, Queue: x.client}
 	if !one {
 		ref, found, failed := finder.Next(ctx, b)
 		if failed == nil && !found {

@@ -252,6 +252,12 @@ func TestExplainAndShowExitCodes(t *testing.T) {
 			cli.ExitFailed,
 			"`headway dead show none`",
 		},
+		"an ID that a shell reads": {
+			map[string]string{"REDIS_URL": queue},
+			[]string{"explain", "a $(b)"},
+			cli.ExitFailed,
+			"`headway dead show 'a $(b)'`",
+		},
 		"no such queue": {
 			map[string]string{"REDIS_URL": queue},
 			[]string{"explain", "a", "--queue", "none"},

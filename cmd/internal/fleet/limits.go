@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -9,8 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
 )
@@ -42,7 +39,7 @@ What is set stays set, also when workers restart, until "limits unset". It is ke
 type limitsSettings struct{ file, key string }
 
 func (s *limitsSettings) flags(c *cobra.Command) {
-	c.Flags().StringVar(&s.file, "config", config.FileDefault, "the `file` with the limits")
+	configFlag(c, &s.file)
 	c.Flags().StringVar(&s.key, "key", "",
 		"only this key of the limit, e.g. a tenant; empty means all keys that have no rate of their own")
 }
@@ -79,48 +76,11 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 	return "", "", cli.Usage("there is no meter %q; %s", name, nearest.There(name, known))
 }
 
-// stored are the limits of the file under the overrides that are stored now.
-type stored struct {
-	limits  []reservations.Limit
-	list    []reservations.Override
-	limiter *reservations.Limiter
-	buckets *connect.Buckets
-}
-
-// openStored reads the file, connects to the buckets and reads the overrides. Invalid overrides are warnings. Close
-// ends the connection.
-func openStored(ctx context.Context, env cli.Environment, file string) (*stored, error) {
-	c, err := config.Load(file)
-	if err != nil {
-		return nil, err
-	}
-	s := &stored{limits: c.Limits}
-	// it is only asked what is in force
-	if s.limiter, err = reservations.New(nil, c.Limits, reservations.Config{}); err != nil {
-		return nil, err
-	}
-	if s.buckets, err = connect.Open(ctx, env.Getenv, c.Buckets, nil, env.Err); err != nil {
-		return nil, err
-	}
-	s.list, err = s.buckets.Overrides(ctx)
-	if s.list == nil && err != nil {
-		s.close(ctx)
-		return nil, err
-	}
-	if err != nil {
-		cli.Warn(env, "%v", err)
-	}
-	_ = s.limiter.SetOverrides(s.list) // overrides that can't be applied are shown as such
-	return s, nil
-}
-
-func (s *stored) close(ctx context.Context) { _ = s.buckets.Close(context.WithoutCancel(ctx)) }
-
-// meter is what is in force.
-func (s *stored) meter(limit, key, meter string) reservations.Meter {
-	l, _ := s.limiter.Limits().For(limit, key) // a limit of the file
-	for _, m := range l.Meters {
-		if m.Name == meter {
+// inForce is the meter that an override is for, as it counts; zero if there is none.
+func inForce(l *reservations.Limiter, o reservations.Override) reservations.Meter {
+	limit, _ := l.Limits().For(o.Limit, o.Key) // an unknown limit has no meters
+	for _, m := range limit.Meters {
+		if m.Name == o.Meter {
 			return m
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
@@ -26,23 +26,17 @@ type listedRate struct {
 	Capacity float64 `json:"capacity"`
 }
 
-func (r *listedRate) String() string {
-	if r == nil {
+// text is for people, with or without the size of the burst.
+func (r *listedRate) text(burst bool) string {
+	switch {
+	case r == nil:
 		return "-"
-	}
-	if r.Capacity == 0 {
+	case r.Capacity == 0 && burst:
 		return r.Rate + ", one after another"
-	}
-	return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
-}
-
-// short is String without the size of the burst.
-func (r *listedRate) short() string {
-	if r == nil {
-		return "-"
-	}
-	if r.Capacity == 0 {
+	case r.Capacity == 0:
 		return r.Rate + ", no burst"
+	case burst:
+		return fmt.Sprintf("%s, at most %s", r.Rate, cli.Amount(r.Capacity))
 	}
 	return r.Rate
 }
@@ -71,7 +65,7 @@ times, then no bursts, then neither author nor time of a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
 	}
-	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	configFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		rows, err := listLimits(c.Context(), env, file)
@@ -81,8 +75,8 @@ times, then no bursts, then neither author nor time of a setting.`,
 		if asJSON {
 			return cli.JSON(env.Out).Encode(rows)
 		}
-		_, err = fmt.Fprint(env.Out, limitsTable(rows, cli.Columns(env.Out), cli.IsTerminal(env.Out) &&
-			env.Getenv("NO_COLOR") == ""))
+		s := screenOf(env)
+		_, err = fmt.Fprint(s, limitsTable(rows, s.columns, s.bold))
 		return err
 	}
 	return c
@@ -97,37 +91,36 @@ func configuredRate(m reservations.Meter) *listedRate {
 }
 
 func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed, error) {
-	now, err := openStored(ctx, env, file)
+	now, err := session.Load(ctx, env, file, session.Needs{NoQueue: true})
 	if err != nil {
 		return nil, err
 	}
-	defer now.close(ctx)
+	defer now.Close(ctx)
 	rows := []listed{}
 	shown := map[reservations.Override]bool{}
-	for _, l := range now.limits {
+	for _, l := range now.Config.Limits {
 		for _, m := range l.Meters {
 			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
-			keyed := []listed{}
-			for _, o := range now.list {
+			all := len(rows) // the row of all keys
+			rows = append(rows, row)
+			for _, o := range now.Overrides {
 				if o.Limit != l.Name || o.Meter != m.Name {
 					continue
 				}
 				shown[o] = true
-				if o.Key == "" {
-					row.set(now, o)
-					continue
+				at := all
+				if o.Key != "" {
+					row.Key, at = o.Key, len(rows)
+					rows = append(rows, row)
 				}
-				of := listed{Limit: l.Name, Key: o.Key, Meter: m.Name, Configured: row.Configured}
-				of.set(now, o)
-				keyed = append(keyed, of)
+				rows[at].set(now.Limiter, o)
 			}
-			rows = append(append(rows, row), keyed...)
 		}
 	}
-	for _, o := range now.list {
+	for _, o := range now.Overrides {
 		if !shown[o] {
 			row := listed{Limit: o.Limit, Key: o.Key, Meter: o.Meter}
-			row.set(now, o)
+			row.set(now.Limiter, o)
 			rows = append(rows, row)
 		}
 	}
@@ -135,13 +128,13 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 }
 
 // set fills in what was set, and why it is not in force where it is not.
-func (r *listed) set(now *stored, o reservations.Override) {
+func (r *listed) set(now *reservations.Limiter, o reservations.Override) {
 	r.Override = &listedRate{Rate: bucket.RateText(o.Rate, o.Period), Capacity: max(0, cmp.Or(o.Capacity, o.Rate))}
 	if o.Meter == reservations.MeterInFlight {
 		r.Override.Rate = inFlightRate
 	}
 	r.SetBy, r.SetAt = o.By, &o.SetAt
-	m := now.meter(o.Limit, o.Key, o.Meter)
+	m := inForce(now, o)
 	switch {
 	case m.Name == "":
 		r.Ignored = "headway.yaml has no such meter"
@@ -175,8 +168,8 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 	}
 	lines := cli.Table(rows, columns, heads, func(r listed, level int) []string { return r.cells(level) })
 	for i, r := range rows {
-		if colour && r.Override != nil {
-			lines[i+1] = "\x1b[1m" + lines[i+1] + "\x1b[0m"
+		if r.Override != nil {
+			lines[i+1] = screen{bold: colour}.title(lines[i+1])
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
@@ -184,10 +177,7 @@ func limitsTable(rows []listed, columns int, colour bool) string {
 
 // cells are the texts of a row at a level of the table: shorter above 0, without the size of bursts above 1.
 func (r *listed) cells(level int) []string {
-	configured, set, at := r.Configured.String(), r.Override.String(), ""
-	if level > 1 {
-		configured, set = r.Configured.short(), r.Override.short()
-	}
+	configured, set, at := r.Configured.text(level < 2), r.Override.text(level < 2), ""
 	switch {
 	case r.SetAt == nil:
 	case level == 0:

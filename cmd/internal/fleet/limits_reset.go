@@ -62,7 +62,7 @@ func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charg
 func bucketCommand(env cli.Environment, change bucketChange, c *cobra.Command) *cobra.Command {
 	var file string
 	c.Args = cli.Named("LIMIT or LIMIT:KEY")
-	c.Flags().StringVar(&file, "config", config.FileDefault, "the `file` with the limits")
+	configFlag(c, &file)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return changeBucket(c.Context(), env, file, args[0], change)
 	}
@@ -79,11 +79,7 @@ func changeBucket(ctx context.Context, env cli.Environment, file, name string, c
 		return err
 	}
 	at := reservations.ParseBucket(name)
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
-	if err != nil {
-		return err
-	}
-	if _, err = checker.Limits().For(at.Limit, ""); err != nil {
+	if _, err = c.Checker().Limits().For(at.Limit, ""); err != nil {
 		return err
 	}
 	if err = reservations.ValidateCharges([]reservations.Charge{at}); err != nil {

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -80,37 +83,31 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err = setRate(&set, rate); err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
-	if err != nil {
-		return err
-	}
-	if fault := (*reservations.ChargeError)(nil); errors.As(checker.SetOverrides([]reservations.Override{set}), &fault) {
+	err = c.Checker().SetOverrides([]reservations.Override{set})
+	if fault := (*reservations.ChargeError)(nil); errors.As(err, &fault) {
 		return &cli.UsageError{Err: errors.Unwrap(fault.Err)} // without how to delete what is not set
 	}
-	now, err := openStored(ctx, env, s.file)
+	now, err := session.Open(ctx, env, c, session.Needs{NoQueue: true})
 	if err != nil {
 		return err
 	}
-	defer now.close(ctx)
-	before := now.meter(limit, s.key, meter)
+	defer now.Close(ctx)
+	before := inForce(now.Limiter, set)
 	if err := confirmJump(ctx, env, withKey(name, s.key), rate, set, before); err != nil {
 		return err
 	}
 	was := register.MeterLine(before)
-	for _, o := range now.list {
+	for _, o := range now.Overrides {
 		if o.Limit == limit && o.Key == s.key && o.Meter == meter {
 			was = fmt.Sprintf("%s, set by %s at %s", was, o.By, o.SetAt.UTC().Format(time.RFC3339))
 		}
 	}
-	if err := now.buckets.SetOverride(ctx, set); err != nil {
+	if err := now.Buckets.SetOverride(ctx, set); err != nil {
 		return err
 	}
-	if err := now.limiter.SetOverrides(append(now.list, set)); err != nil &&
-		!errors.Is(err, reservations.ErrUnknownLimit) && !errors.Is(err, reservations.ErrUnknownMeter) {
-		return err
-	}
+	_ = now.Limiter.SetOverrides(append(now.Overrides, set)) // the set one is good; list shows the others
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `headway limits unset %s` takes it back.\n",
-		set, register.MeterLine(now.meter(limit, s.key, meter)), was, worker.FollowEveryDefault, withKey(name, s.key))
+		set, register.MeterLine(inForce(now.Limiter, set)), was, worker.FollowEveryDefault, withKey(name, s.key))
 	return nil
 }
 
@@ -166,16 +163,16 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 	if len(s.key) > reservations.MaxKey { // an override may have any other key
 		return cli.Usage("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey)
 	}
-	now, err := openStored(ctx, env, s.file)
+	now, err := session.Load(ctx, env, s.file, session.Needs{NoQueue: true})
 	if err != nil {
 		return err
 	}
-	defer now.close(ctx)
-	for i, o := range now.list {
+	defer now.Close(ctx)
+	for i, o := range now.Overrides {
 		if o.Limit+"."+o.Meter != name || o.Key != s.key {
 			continue
 		}
-		if _, err := now.buckets.UnsetOverride(ctx, o.Limit, o.Key, o.Meter); err != nil {
+		if _, err := now.Buckets.UnsetOverride(ctx, o.Limit, o.Key, o.Meter); err != nil {
 			return err
 		}
 		was := overview.OverrideText(o)
@@ -183,25 +180,27 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 			was = register.RateLine(was, max(0, o.Capacity))
 		}
 		// list shows the overrides that can't be applied
-		_ = now.limiter.SetOverrides(append(now.list[:i:i], now.list[i+1:]...))
+		_ = now.Limiter.SetOverrides(slices.Delete(now.Overrides, i, i+1))
 		line := "is not in " + s.file
-		if m := now.meter(o.Limit, o.Key, o.Meter); m.Name != "" {
+		if m := inForce(now.Limiter, o); m.Name != "" {
 			line = register.MeterLine(m)
 		}
 		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was,
 			worker.FollowEveryDefault)
 		return nil
 	}
-	if _, _, err := meterOf(now.limits, name); err != nil {
+	if _, _, err := meterOf(now.Config.Limits, name); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.Out, "%s: nothing was set\n", withKey(name, s.key))
 	return nil
 }
 
+// withKey names a meter as the arguments of a command.
 func withKey(name, key string) string {
-	if key == "" {
-		return name
+	name = shell.Word(name)
+	if key != "" {
+		name += " --key " + shell.Word(key)
 	}
-	return fmt.Sprintf("%s --key %s", name, key)
+	return name
 }

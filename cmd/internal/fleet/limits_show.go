@@ -63,5 +63,8 @@ func rateText(m reservations.MeterView) string {
 	if m.Adaptive.Max > 0 {
 		text += fmt.Sprintf(" (%s to %s)", cli.Amount(m.Rate), cli.Amount(m.Adaptive.Max))
 	}
+	if m.Kind == reservations.KindWindow {
+		text += " window"
+	}
 	return text
 }

@@ -80,6 +80,9 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 		"openai.tokens of key acme: 50000/m, at most 20000 at once",
 		"unset openai.tokens --key acme",
 	}, "set", "openai.tokens", "50000/m", "--key", "acme")
+	b.run(cli.ExitOK, []string{"`headway limits unset openai.tokens --key 'a b'`"}, "set", "openai.tokens", "7/s",
+		"--key", "a b")
+	b.run(cli.ExitOK, nil, "unset", "openai.tokens", "--key", "a b")
 	b.run(cli.ExitOK, []string{"openai.tokens: 1000/m, at most 5 at once"}, "set", "openai.tokens", "1_000/min",
 		"--capacity", "5")
 	requests, tokens := &listedRate{"500/m", 500}, &listedRate{"200000/m", 20000}
@@ -186,7 +189,7 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 			[]string{"set", "openai.requests", "5/m", "--capacity", "NaN"},
 			"--capacity: NaN must not be negative",
 		},
-		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 arguments"},
+		"arguments": {[]string{"set", "openai.requests"}, "wants LIMIT.METER and RATE; got 1 argument"},
 		"unset":     {[]string{"unset", "openai.images"}, `there is no meter "openai.images"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,4 +274,14 @@ func TestLimitsSetFarAbove(t *testing.T) {
 	if out := b.run(cli.ExitOK, nil, "set", "openai.tokens", "400000/m"); strings.Contains(out, "warning") {
 		t.Error(out)
 	}
+}
+
+// A rate can be set beside an override that the file does not allow any more.
+func TestLimitsSetBesideAFaultyOverride(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.run(cli.ExitOK, nil, "set", "openai.requests", "60/m", "--capacity", "5")
+	b.write("limits: {openai: {meters: {requests: {rate: 500/m, headroom: 50}, tokens: 200000/m}}}")
+	b.run(cli.ExitOK, []string{"openai.tokens: 300000/m, at most 300000 at once"}, "set", "openai.tokens", "300000/m")
+	b.run(cli.ExitOK, []string{"ignored: no limit can be so"}, "list")
 }

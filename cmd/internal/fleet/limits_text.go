@@ -103,7 +103,7 @@ func (s screen) meterCells(shown overview.Meter, level int) []string {
 		m.AheadIn = 0
 	}
 	return []string{
-		m.Name, rateText(m) + kindText(m.Kind), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
+		m.Name, rateText(m), s.level(m), some(shown.Promised), aheadText(m), some(shown.Waiting),
 	}
 }
 
@@ -196,13 +196,6 @@ func aheadText(m reservations.MeterView) string {
 		text += ", back in " + cli.Seconds(m.AheadIn.Seconds())
 	}
 	return text
-}
-
-func kindText(k reservations.Kind) string {
-	if k == reservations.KindWindow {
-		return " window"
-	}
-	return ""
 }
 
 // table prints rows below a line, in columns of the same width. Control characters in their texts are shown, not

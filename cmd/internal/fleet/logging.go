@@ -27,16 +27,13 @@ func newLogger(w io.Writer, s runSettings) (*slog.Logger, *slog.LevelVar, error)
 	return nil, nil, cli.Usage("--log-format: %q must be text or json", s.logFormat)
 }
 
-// switchLevel switches the level between debug and what it is now, for each SIGUSR1, until stop is called. A log that
-// is at debug already goes to info.
+// switchLevel switches the level between debug and what it is now, but at least info, for each SIGUSR1, until stop is
+// called.
 func switchLevel(ctx context.Context, level *slog.LevelVar, log *slog.Logger) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	done, stopped := make(chan struct{}), make(chan struct{})
-	usual := level.Level()
-	if usual == slog.LevelDebug {
-		usual = slog.LevelInfo
-	}
+	usual := max(level.Level(), slog.LevelInfo)
 	go func() {
 		defer close(stopped)
 		for {

@@ -72,7 +72,7 @@ func localAddress(address string) (string, error) {
 		address = ":" + address
 	}
 	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n > 65535 {
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		return "", cli.Usage("--metrics: %q must be a port or host:port, e.g. 127.0.0.1:9464", address)
 	}
 	if host == "" {

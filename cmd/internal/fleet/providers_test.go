@@ -174,10 +174,14 @@ func TestWorkerWithoutAnyKey(t *testing.T) {
 // The pages hide the keys of all providers.
 func TestPagesHideKeysOfProviders(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"WEST_KEY": "sk-west-hidden", "OPENAI_API_KEY": "sk-other-hidden", "HOME": t.TempDir()}
+	env := map[string]string{
+		"WEST_KEY": "sk-west-hidden", "OPENAI_API_KEY": "sk-other-hidden", "HOME": t.TempDir(),
+		"REDIS_URL": "redis://:redis-hidden@h:6379/0", "MONGODB_URI": "mongodb://u:mongo%2Dhidden@a:1,b:2,c/?appName=a@b",
+	}
 	secrets := secretsOf(t.Context(), cli.Environment{Getenv: func(name string) string { return env[name] }},
 		config.Config{Providers: config.Providers{{Name: "west", Key: "WEST_KEY"}, {Name: "east"}}})
-	if text := secrets.Text("sk-west-hidden sk-other-hidden"); text != "*** ***" {
+	const shown = "sk-west-hidden sk-other-hidden redis-hidden mongo-hidden mongo%2Dhidden"
+	if text := secrets.Text(shown); text != "*** *** *** *** ***" {
 		t.Error(text)
 	}
 }

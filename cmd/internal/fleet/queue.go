@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -17,52 +16,48 @@ import (
 )
 
 func pauseCommand(env cli.Environment) *cobra.Command {
-	return &cobra.Command{
+	return queueCommand(env, true, &cobra.Command{
 		Use:   "pause QUEUE",
 		Short: "Let no task of a queue start",
 		Long: `Pause lets no task of a queue start until "headway unpause". Running tasks go on. Waiting tasks keep their
 places, and tasks of other queues start before them.`,
 		Example: "  headway pause default",
-		Args:    cli.Named("a queue"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return setPaused(c.Context(), env, args[0], true)
-		},
-	}
+	})
 }
 
 func unpauseCommand(env cli.Environment) *cobra.Command {
-	return &cobra.Command{
+	return queueCommand(env, false, &cobra.Command{
 		Use:     "unpause QUEUE",
 		Short:   "Let the tasks of a paused queue start again",
 		Long:    `Unpause ends a pause of "headway pause" or of asynq's own tool.`,
 		Example: "  headway unpause default",
-		Args:    cli.Named("a queue"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return setPaused(c.Context(), env, args[0], false)
-		},
-	}
+	})
 }
 
-// setPaused pauses or resumes a queue.
-func setPaused(ctx context.Context, env cli.Environment, queue string, pause bool) error {
-	client, err := connect.Redis(ctx, env.Getenv)
-	if err != nil {
+// queueCommand is a command that pauses or resumes a queue.
+func queueCommand(env cli.Environment, pause bool, c *cobra.Command) *cobra.Command {
+	c.Args = cli.Named("a queue")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		client, err := connect.Redis(c.Context(), env.Getenv)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }()
+		err = overview.SetPaused(asynq.NewInspectorFromRedisClient(client), args[0], pause)
+		if errors.Is(err, overview.ErrNoQueue) {
+			return &cli.UsageError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		text := "is not paused: its tasks may start"
+		if pause {
+			text = "is paused: `headway unpause " + shell.Word(args[0]) + "` resumes it"
+		}
+		_, err = fmt.Fprintf(env.Out, "queue %s %s\n", args[0], text)
 		return err
 	}
-	defer func() { _ = client.Close() }()
-	err = overview.SetPaused(asynq.NewInspectorFromRedisClient(client), queue, pause)
-	if errors.Is(err, overview.ErrNoQueue) {
-		return &cli.UsageError{Err: err}
-	}
-	if err != nil {
-		return err
-	}
-	text := "is not paused: its tasks may start"
-	if pause {
-		text = "is paused: `headway unpause " + shell.Word(queue) + "` resumes it"
-	}
-	fmt.Fprintf(env.Out, "queue %s %s\n", queue, text)
-	return nil
+	return c
 }
 
 func deleteCommand(env cli.Environment) *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"reflect"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,9 +28,8 @@ type reloader struct {
 	set     func(context.Context, []reservations.Limit) error
 	log     *slog.Logger
 	restart func() // starts another worker; nil where only a person can
-	fresh   bool   // another worker is needed
 
-	register *register.Register // brings the requests of `headway reload`; nil for none
+	register *register.Register // brings the requests of `headway reload`
 	looked   bool               // for a request
 	answered string             // the request that was answered last
 }
@@ -43,15 +43,12 @@ func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.watch(ctx, signals, changed)
-	}()
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx, signals, changed) })
 	return func() {
 		signal.Stop(signals)
 		cancel()
-		<-done
+		watching.Wait()
 	}
 }
 
@@ -62,11 +59,9 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 	for {
 		select {
 		case <-ctx.Done():
-			if r.register != nil {
-				leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-				defer cancel()
-				_ = r.register.Unread(leaving, register.ProcessName()) // it ends anyway
-			}
+			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = r.register.Unread(leaving, register.ProcessName()) // it ends anyway
 			return
 		case <-signals:
 			_, _ = r.reload(ctx) // is logged
@@ -81,9 +76,6 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 // answer reloads if `headway reload` asks for it, and answers. A request that Redis could not pass on is seen later. A
 // request from before the start is answered too, without a reload unless the file has changed since.
 func (r *reloader) answer(ctx context.Context) {
-	if r.register == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, register.RenewEvery)
 	defer cancel()
 	request, err := r.register.Requested(ctx, register.ProcessName())
@@ -134,37 +126,45 @@ func (r *reloader) reload(ctx context.Context) (restart []string, err error) {
 				slog.String("limit", l.Name))
 		}
 	}
-	fixed := func(field string, was, is any) {
-		if !reflect.DeepEqual(was, is) && !r.restarts(ctx, field, was, is) {
-			restart = append(restart, field)
-		}
-	}
-	fixed("buckets", r.current.Buckets, next.Buckets)
-	fixed("queues", r.current.Queues, next.Queues)
-	fixed("concurrency", r.current.Concurrency, next.Concurrency)
-	fixed("shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout)
-	fixed("max_refusals", r.current.MaxRefusals, next.MaxRefusals)
-	fixed("providers", r.current.Providers, next.Providers)
-	fixed("http", r.current.HTTP, next.HTTP)
-	fixed("estimates", r.current.Estimates, next.Estimates)
-	if r.restart != nil { // their payloads belong into no log
-		fixed("recurring", r.current.Recurring, next.Recurring)
-	}
+	restart = r.fixed(ctx, next)
 	r.log.LogAttrs(ctx, slog.LevelInfo, "settings are reloaded", slog.String("file", r.file),
 		slog.Int("limits", len(next.Limits)),
 		slog.Bool("limits_changed", !reflect.DeepEqual(r.current.Limits, next.Limits)))
 	r.current.Limits = next.Limits // what could not change is logged each time
-	if r.fresh {
+	if len(restart) > 0 && r.restart != nil {
 		r.restart()
+		return nil, nil
 	}
 	return restart, nil
 }
 
-// restarts reports whether a changed setting has the worker restarted. If not, it warns that the setting stays.
-func (r *reloader) restarts(ctx context.Context, field string, was, is any) bool {
-	if r.fresh = r.restart != nil; !r.fresh {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts",
-			slog.String("field", field), slog.Any("running", was), slog.Any("file", is))
+// fixed returns the changed settings that need another worker. It warns of each if only a person can start one.
+func (r *reloader) fixed(ctx context.Context, next config.Config) (changed []string) {
+	for _, s := range []struct {
+		field   string
+		was, is any
+	}{
+		{"buckets", r.current.Buckets, next.Buckets},
+		{"queues", r.current.Queues, next.Queues},
+		{"concurrency", r.current.Concurrency, next.Concurrency},
+		{"shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout},
+		{"max_refusals", r.current.MaxRefusals, next.MaxRefusals},
+		{"providers", r.current.Providers, next.Providers},
+		{"http", r.current.HTTP, next.HTTP},
+		{"estimates", r.current.Estimates, next.Estimates},
+		{"recurring", r.current.Recurring, next.Recurring},
+	} {
+		if reflect.DeepEqual(s.was, s.is) {
+			continue
+		}
+		changed = append(changed, s.field)
+		attrs := []slog.Attr{slog.String("field", s.field)}
+		if s.field != "recurring" { // payloads belong in no log
+			attrs = append(attrs, slog.Any("running", s.was), slog.Any("file", s.is))
+		}
+		if r.restart == nil {
+			r.log.LogAttrs(ctx, slog.LevelWarn, "a setting changes only when the worker restarts", attrs...)
+		}
 	}
-	return r.fresh
+	return changed
 }

@@ -42,77 +42,78 @@ A worker that does not answer in time reads its file when it reaches Redis again
 			return err
 		}
 		defer func() { _ = queue.Close() }()
-		answers, missing, err := reloadAll(c.Context(), register.New(queue), timeout)
+		answers, err := reloadAll(c.Context(), register.New(queue), timeout)
 		if err != nil {
 			return err
 		}
-		return showAnswers(env, answers, missing, asJSON)
+		return showAnswers(env, answers, asJSON)
 	}
 	return c
 }
 
-// reloadAll returns the answers of all workers, by name, and the workers that did not answer in time.
-func reloadAll(
-	ctx context.Context, r *register.Register, timeout time.Duration,
-) (answers []register.Answer, missing []string, err error) {
+// noAnswer is the fault of a worker that did not answer in time.
+const noAnswer = "no answer"
+
+// reloadAll returns the answers of all workers, by name.
+func reloadAll(ctx context.Context, r *register.Register, timeout time.Duration) ([]register.Answer, error) {
 	request, processes, err := r.Reload(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	until := time.Now().Add(timeout)
-	for {
+	for until := time.Now().Add(timeout); ; {
 		all, err := r.Answers(ctx, request)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		missing = slices.DeleteFunc(slices.Clone(processes), func(p string) bool {
+		missing := slices.DeleteFunc(slices.Clone(processes), func(p string) bool {
 			_, answered := all[p]
 			return answered
 		})
-		if len(missing) == 0 || time.Now().After(until) {
-			return slices.SortedFunc(maps.Values(all), func(a, b register.Answer) int {
-				return strings.Compare(a.Process, b.Process)
-			}), missing, nil
+		if len(missing) > 0 && time.Now().Before(until) {
+			if err := pause.For(ctx, answersEvery); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if err := pause.For(ctx, answersEvery); err != nil {
-			return nil, nil, err
+		for _, p := range missing {
+			all[p] = register.Answer{Process: p, Fault: noAnswer}
 		}
+		return slices.SortedFunc(maps.Values(all), func(a, b register.Answer) int {
+			return strings.Compare(a.Process, b.Process)
+		}), nil
 	}
 }
 
 // showAnswers prints the answers. The error says that not all workers go by their files now.
-func showAnswers(env cli.Environment, answers []register.Answer, missing []string, asJSON bool) error {
-	of, failed := len(answers)+len(missing), len(missing)
+func showAnswers(env cli.Environment, answers []register.Answer, asJSON bool) error {
+	failed := 0
 	for _, a := range answers {
 		text := "goes by its file now"
-		if len(a.Restart) > 0 {
+		switch {
+		case a.Fault == noAnswer:
+			text = "has not answered"
+		case a.Fault != "":
+			text = "has changed nothing: " + a.Fault
+		case len(a.Restart) > 0:
 			text += "; needs a restart: " + strings.Join(a.Restart, ", ")
 		}
 		if a.Fault != "" {
 			failed++
-			text = "has changed nothing: " + a.Fault
 		}
 		if !asJSON {
 			fmt.Fprintf(env.Out, "%s  %s\n", a.Process, text)
 		}
 	}
 	if asJSON {
-		for _, process := range missing {
-			answers = append(answers, register.Answer{Process: process, Fault: "no answer"})
-		}
 		if err := cli.JSON(env.Out).Encode(slices.Concat([]register.Answer{}, answers)); err != nil {
 			return err
 		}
-	} else {
-		for _, process := range missing {
-			fmt.Fprintf(env.Out, "%s  has not answered\n", process)
-		}
 	}
 	switch {
-	case of == 0:
+	case len(answers) == 0:
 		return errors.New("no `headway worker` runs on this Redis")
 	case failed > 0:
-		return fmt.Errorf("%d of %s did not reload", failed, cli.Plural(of, "worker", "workers"))
+		return fmt.Errorf("%d of %s did not reload", failed, cli.Plural(len(answers), "worker", "workers"))
 	}
 	return nil
 }

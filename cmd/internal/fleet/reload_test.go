@@ -11,7 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -30,11 +34,12 @@ func TestReload(t *testing.T) {
 		}, 1},
 		"nothing": {first, nil, []string{`msg="settings are reloaded"`, "limits_changed=false"}, 2},
 		"fixed": {first + "0\nqueues: {other: 1}\nshutdown_timeout: 5s\nmax_refusals: 3\nhttp: {allow_hosts: " +
-			"[x.example]}\nestimates: {learn: [a]}\nproviders: {a: {base_url: \"http://h/v1\"}}", nil, []string{
+			"[x.example]}\nestimates: {learn: [a]}\nproviders: {a: {base_url: \"http://h/v1\"}}\nrecurring: {r: {every: 1m, " +
+			"task: {type: \"web:request\", payload: {url: \"https://x.example/secret\"}}}}", nil, []string{
 			`level=WARN msg="a setting changes only when the worker restarts" field=concurrency running=4 file=40`,
 			"field=queues running=map[default:1] file=map[other:1]", "field=shutdown_timeout running=30s file=5s",
 			"field=max_refusals running=0 file=3",
-			"field=http ", "field=estimates ", "field=providers ",
+			"field=http ", "field=estimates ", "field=providers ", "field=recurring\n",
 		}, 2},
 		"faults": {"limits: {a: {meters: {r: -6/m}}}\nconcurrency: -1", nil, []string{
 			`level=ERROR msg="settings can't be reloaded, nothing has changed"`, "limits.a.meters.r.rate",
@@ -78,6 +83,9 @@ func TestReload(t *testing.T) {
 			if len(set) != c.limits {
 				t.Errorf("set %v", set)
 			}
+			if strings.Contains(out.String(), "secret") {
+				t.Errorf("a payload is in the log:\n%s", out.String())
+			}
 			for _, want := range c.want {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%q is not in\n%s", want, out.String())
@@ -91,12 +99,15 @@ func TestReload(t *testing.T) {
 func TestReloadOnHangup(t *testing.T) {
 	t.Parallel()
 	set := make(chan []reservations.Limit, 1)
-	r := &reloader{file: "../../../headway.yaml", log: slog.New(slog.DiscardHandler), set: func(_ context.Context,
-		l []reservations.Limit,
-	) error {
-		set <- l
-		return nil
-	}}
+	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer func() { _ = queue.Close() }()
+	r := &reloader{
+		file: "../../../headway.yaml", register: register.New(queue), log: slog.New(slog.DiscardHandler),
+		set: func(_ context.Context, l []reservations.Limit) error {
+			set <- l
+			return nil
+		},
+	}
 	stop := r.onHangup(t.Context(), nil)
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {

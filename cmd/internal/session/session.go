@@ -3,6 +3,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,6 +33,9 @@ type Needs struct {
 	Sends bool
 	// NoBuckets leaves out the buckets: the Limiter only checks charges.
 	NoBuckets bool
+	// NoQueue is for commands that only read and change overrides: it leaves out the Queue and the Scheduler. Overrides
+	// that can't be in force are no warnings.
+	NoQueue bool
 	// Batches adds the batches, which need MongoDB.
 	Batches bool
 }
@@ -39,8 +43,9 @@ type Needs struct {
 // Session is what one command is connected to. Close it.
 type Session struct {
 	Config    config.Config
-	Queue     redis.UniversalClient
-	Buckets   *connect.Buckets // nil with Needs.NoBuckets
+	Queue     redis.UniversalClient   // nil with Needs.NoQueue, as is Scheduler
+	Buckets   *connect.Buckets        // nil with Needs.NoBuckets
+	Overrides []reservations.Override // all that are stored; nil with Needs.NoBuckets
 	Limiter   *reservations.Limiter
 	Scheduler *scheduler.Scheduler
 	Batches   *batches.Store // nil without Needs.Batches
@@ -58,59 +63,74 @@ func Load(ctx context.Context, env cli.Environment, file string, needs Needs) (*
 }
 
 // Open connects to the services. Overrides that can't be read are warnings.
-func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (*Session, error) {
+func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (_ *Session, err error) {
 	if needs.Batches && env.Getenv("MONGODB_URI") == "" {
 		return nil, connect.ErrNoMongo()
 	}
 	s := &Session{Config: c, Queue: needs.Queue}
-	if err := s.open(ctx, env, needs); err != nil {
-		s.Close(ctx)
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Session) open(ctx context.Context, env cli.Environment, needs Needs) (err error) {
-	if s.Queue == nil {
-		if dev, lives := connect.FindDev(ctx, env.Getenv); needs.Sends && lives && env.Getenv("REDIS_URL") == "" {
-			fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
+	defer func() {
+		if err != nil {
+			s.Close(ctx)
+		}
+	}()
+	if s.Queue == nil && !needs.NoQueue {
+		if needs.Sends && env.Getenv("REDIS_URL") == "" {
+			if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
+				fmt.Fprintf(env.Err, "headway: to the fleet of `headway dev`, whose page is at %s\n", dev.Page)
+			}
 		}
 		if s.Queue, err = connect.Redis(ctx, env.Getenv); err != nil {
-			return err
+			return nil, err
 		}
 		s.atEnd(func(context.Context) error { return s.Queue.Close() })
 	}
 	if needs.NoBuckets {
-		s.Limiter, err = reservations.New(nil, s.Config.Limits, reservations.Config{})
-	} else {
-		err = s.openBuckets(ctx, env)
+		s.Limiter = c.Checker()
+	} else if err = s.openBuckets(ctx, env, needs); err != nil {
+		return nil, err
 	}
-	if err == nil && needs.Batches {
-		s.Batches, err = s.Buckets.Batches(ctx)
-	}
-	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err == nil && needs.Sends {
-		var stop func()
-		if stop, err = tracing.Start(ctx, "headway-enqueue", env.Getenv, logger); err == nil {
-			s.atEnd(func(context.Context) error { stop(); return nil })
+	if needs.Batches {
+		if s.Batches, err = s.Buckets.Batches(ctx); err != nil {
+			return nil, err
 		}
 	}
-	if err != nil {
-		return err
+	if needs.NoQueue {
+		return s, nil
 	}
-	if s.Scheduler, err = scheduler.New(s.Queue, s.Limiter, scheduler.Config{Logger: logger}); err == nil {
-		s.atEnd(s.Scheduler.Stop) // sends what gave places back
+	logger := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if needs.Sends {
+		var stop func()
+		if stop, err = tracing.Start(ctx, "headway-enqueue", env.Getenv, logger); err != nil {
+			return nil, err
+		}
+		s.atEnd(func(context.Context) error { stop(); return nil })
 	}
-	return err
+	if s.Scheduler, err = scheduler.New(s.Queue, s.Limiter, scheduler.Config{Logger: logger}); err != nil {
+		return nil, err
+	}
+	s.atEnd(s.Scheduler.Stop) // sends what gave places back
+	return s, nil
 }
 
-func (s *Session) openBuckets(ctx context.Context, env cli.Environment) (err error) {
+func (s *Session) openBuckets(ctx context.Context, env cli.Environment, needs Needs) (err error) {
 	if s.Buckets, err = connect.Open(ctx, env.Getenv, s.Config.Buckets, s.Queue, env.Err); err != nil {
 		return err
 	}
 	s.atEnd(s.Buckets.Close)
-	s.Limiter, err = s.Buckets.Limiter(ctx, s.Config.Limits, func(err error) { cli.Warn(env, "%v", err) })
-	return err
+	if s.Limiter, err = reservations.New(s.Buckets, s.Config.Limits, reservations.Config{}); err != nil {
+		return err
+	}
+	s.Overrides, err = s.Buckets.Overrides(ctx)
+	if err != nil && s.Overrides == nil {
+		return err
+	}
+	if fault := s.Limiter.SetOverrides(s.Overrides); !needs.NoQueue {
+		err = errors.Join(err, fault)
+	}
+	if err != nil {
+		cli.Warn(env, "%v", err)
+	}
+	return nil
 }
 
 // Reader reads the fleet's limits and waitlists.
