@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 // Records returns the records of a task, whatever their state, in one queue or in all. An error that matches
@@ -35,7 +36,7 @@ func Record(t deadtasks.Task) string {
 	case deadtasks.StateRequeued:
 		return "was dead and has been requeued"
 	case deadtasks.StateRequeueing:
-		return "is being requeued; `headway dead requeue " + t.ID + "` completes that"
+		return "is being requeued; `headway dead requeue " + shell.Word(t.ID) + "` completes that"
 	case deadtasks.StateDead:
 	}
 	text := map[deadletter.Cause]string{
