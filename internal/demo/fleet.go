@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -85,11 +86,14 @@ func (f *fleet) connect() *redis.Client {
 	return c
 }
 
+// stop stops all workers at once.
 func (f *fleet) stop(ctx context.Context) error {
-	var faults []error
-	for _, w := range f.workers {
-		faults = append(faults, w.Stop(ctx))
+	faults := make([]error, len(f.workers), len(f.workers)+len(f.clients))
+	var stopping sync.WaitGroup
+	for i, w := range f.workers {
+		stopping.Go(func() { faults[i] = w.Stop(ctx) })
 	}
+	stopping.Wait()
 	if err := errors.Join(faults...); err != nil {
 		return err // a server of asynq that still stops panics without its client, and the process ends
 	}
