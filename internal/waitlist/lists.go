@@ -99,10 +99,7 @@ func (w *Waitlist) buckets(ctx context.Context, prefix string, most int) (bucket
 }
 
 func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, error) {
-	r, err := w.run(ctx, "describe waitlists", w.scripts.lists, lua.Args(buckets)...)
-	if err != nil {
-		return nil, err
-	}
+	r := w.run(ctx, "describe waitlists", w.scripts.lists, lua.Args(buckets)...)
 	lists := make([]List, len(buckets))
 	for i, bucket := range buckets {
 		lists[i] = r.list(bucket)

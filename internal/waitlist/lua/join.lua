@@ -70,12 +70,8 @@ for i = 3, #ARGV, 12 do
 	local bucket = ARGV[i]
 	if not named[bucket] then
 		named[bucket] = true
-		local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
-		answer[#answer + 1] = bucket
-		answer[#answer + 1] = tostring(#sums / 2)
-		for _, text in ipairs(sums) do
-			answer[#answer + 1] = text
-		end
+		add(answer, bucket)
+		addPairs(answer, redis.call("HGETALL", root .. "sums:" .. bucket))
 	end
 end
 return answer

@@ -70,6 +70,18 @@ local function parts(lane)
 	return string.sub(lane, 1, zero - 1), string.sub(lane, zero + 1)
 end
 
+-- add adds texts to an answer. addPairs adds the number of pairs in a list, then their texts.
+local function addAll(answer, texts)
+	for _, text in ipairs(texts) do
+		answer[#answer + 1] = text
+	end
+end
+local function add(answer, ...) addAll(answer, {...}) end
+local function addPairs(answer, list)
+	add(answer, tostring(#list / 2))
+	addAll(answer, list)
+end
+
 local function split(task)
 	local slash = string.find(task, "/", 1, true) or 0 -- zero for what is no task
 	return string.sub(task, 1, slash - 1), string.sub(task, slash + 1)
@@ -259,16 +271,11 @@ local function arrived(task, answer)
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then
 			local _, reserved = place(value)
-			held[#held + 1] = string.sub(field, 4)
-			held[#held + 1] = reserved or "0"
+			add(held, string.sub(field, 4), reserved or "0")
 		end
 	end
-	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
-		answer[#answer + 1] = text
-	end
-	for _, text in ipairs(held) do
-		answer[#answer + 1] = text
-	end
+	add(answer, state, bucket, info)
+	addPairs(answer, held)
 	return state
 end
 
