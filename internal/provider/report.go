@@ -126,10 +126,10 @@ func (a *account) report() Report {
 		Violations: a.refused,
 		Blocked:    a.ignored,
 		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
-		Hidden:   slices.Clone(a.hidden.refusals),
+		Hidden:   slices.Clone(a.hidden),
 		Troubles: slices.Clone(a.trouble.refusals),
 		Failed:   a.failed,
-		InFlight: a.inFlight,
+		InFlight: int(a.flight.runs),
 		Meters:   map[string]MeterReport{},
 		Starts:   maps.Clone(a.starts),
 		Refusals: append([]Refusal{}, a.refusals...),
@@ -139,13 +139,11 @@ func (a *account) report() Report {
 	if len(calls) > 0 {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
 	}
-	for _, c := range calls {
+	for i, c := range calls {
+		r.LongestGapSeconds = max(r.LongestGapSeconds, c.at.Sub(calls[max(0, i-1)].at).Seconds())
 		r.Order, r.Times, r.Ends = append(r.Order, c.task), append(r.Times, c.at), append(r.Ends, c.end)
 	}
 	requests, tokens := a.counted(calls)
-	for i := 1; i < len(calls); i++ {
-		r.LongestGapSeconds = max(r.LongestGapSeconds, calls[i].at.Sub(calls[i-1].at).Seconds())
-	}
 	if a.requests.limited() {
 		r.Meters[MeterRequests] = reportMeter(a.requests.quota, requests)
 	}
@@ -153,7 +151,7 @@ func (a *account) report() Report {
 		r.Meters[MeterTokens] = reportMeter(a.tokens.quota, tokens)
 	}
 	if a.window.limited() {
-		r.Meters[MeterWindow] = a.window.report(calls)
+		r.Meters[MeterWindow] = a.window.report(requests)
 	}
 	for name, m := range a.tenants {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.tenant != name })
@@ -172,7 +170,7 @@ func (a *account) counted(calls []*call) (requests, tokens []charged) {
 	for i, c := range calls {
 		requests[i] = charged{at: c.at, estimated: 1, used: 1, counted: 1}
 		tokens[i] = charged{at: c.at, estimated: c.estimate, used: c.used, counted: c.used}
-		if a.keep {
+		if a.cfg.KeepEstimate {
 			tokens[i].counted = c.estimate
 		}
 	}
