@@ -1,10 +1,13 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/tasks"
 )
 
 // Error is a call that failed. Its text never holds the API key.
@@ -54,6 +57,18 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// marked marks the failure as permanent, as refused, or as neither.
+func (e *Error) marked() error {
+	switch {
+	case e.permanent():
+		return tasks.Permanent(e)
+	case e.RetryAfter > 0 && refuses(e.StatusCode):
+		return tasks.RetryAfter(e.RetryAfter, e)
+	default:
+		return e
+	}
+}
+
 // refuses says whether an answer with this status asks all callers to wait, if it names a time.
 func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
@@ -65,15 +80,14 @@ const tooLarge = "Request too large"
 
 // permanent reports whether no retry can succeed. That is a 4xx other than a timeout (408), a conflict (409), too
 // early (425), too many requests (429) and a refused key (401). A refused key is the worker's fault and not the task's.
-// A 429 is permanent if the request is larger than the provider's whole limit.
+// A 429 is permanent if the request is larger than the provider's whole limit, and so is an answer that is too large.
 func (e *Error) permanent() bool {
-	if e.StatusCode == http.StatusTooManyRequests {
-		return strings.HasPrefix(e.Message, tooLarge)
-	}
 	switch e.StatusCode {
+	case http.StatusTooManyRequests:
+		return strings.HasPrefix(e.Message, tooLarge)
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
 		return false
 	default:
-		return e.StatusCode >= 400 && e.StatusCode < 500
+		return e.StatusCode >= 400 && e.StatusCode < 500 || errors.Is(e.Err, ErrTooLarge)
 	}
 }

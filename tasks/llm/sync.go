@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"maps"
 	"net/http"
 	"time"
 
@@ -81,10 +80,6 @@ func (c Config) observation(
 	if c.Sync == SyncOff || len(h) == 0 || len(charge) == 0 {
 		return o, false
 	}
-	o = reservations.Observation{Remaining: c.left(h), Age: age, Up: c.Sync == SyncBoth}
-	maps.DeleteFunc(o.Remaining, func(meter string, _ float64) bool {
-		_, charged := charge[meter]
-		return !charged
-	})
+	o = reservations.Observation{Remaining: among(charge, c.left(h)), Age: age, Up: c.Sync == SyncBoth}
 	return o, len(o.Remaining) > 0
 }
