@@ -115,8 +115,7 @@ func kindOf(e *Error) error {
 	switch {
 	case e.permanent():
 		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && e.Err == nil &&
-		(status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
+	case e.RetryAfter > 0 && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
 		return tasks.RetryAfter(e.RetryAfter, e)
 	default:
 		return e
