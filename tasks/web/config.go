@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,21 +65,14 @@ func (c Config) validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = TimeoutDefault
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = MaxBodyDefault
-	}
+	c.Timeout, c.MaxBody = cmp.Or(c.Timeout, TimeoutDefault), cmp.Or(c.MaxBody, MaxBodyDefault)
 	if c.Memory == nil {
 		c.Memory = intake.New(0)
 	}
 	last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	own := &http.Client{CheckRedirect: last}
+	own := &http.Client{CheckRedirect: last, Transport: intake.Transport()}
 	if c.HTTPClient != nil {
 		own.Transport = c.HTTPClient.Transport
-	} else {
-		own.Transport = intake.Transport()
 	}
 	c.HTTPClient = own
 	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)

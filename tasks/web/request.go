@@ -41,13 +41,10 @@ func (Request) TaskType() string { return TaskType }
 // methodLength is the length of the longest method, in bytes.
 const methodLength = 40
 
-// validate returns the first fault that does not depend on a client, or nil.
+// validate returns the first fault outside of the URL that does not depend on a client, or nil.
 func (r Request) validate() error {
 	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return unsendable("method", "%.40q can't be sent", r.Method)
-	}
-	if _, _, err := r.target(); err != nil {
-		return err
 	}
 	for _, name := range sorted(r.Header) {
 		if err := checkHeader(name, r.Header[name]); err != nil {
