@@ -56,9 +56,10 @@ func newDequeues() dequeues {
 
 // batch has the tasks of one dequeue that the server has not asked for yet.
 type batch struct {
-	keys          []string // of asynq's script
-	prefix, lease string
-	tasks         []string // of each the ID and asynq's message
+	script // asynq's
+
+	lease string
+	tasks []string // of each the ID and asynq's message
 }
 
 // lease is the lease that a dequeue asked for.
@@ -80,7 +81,7 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 		if !errors.Is(cmd.Err(), redis.Nil) {
 			return cmd
 		}
-		s.dequeues.forget(queue)
+		s.dequeues.lose(queue, lease{})
 	}
 	marked := s.dequeues.marked(ends)
 	sorting := s.Sorting != nil && s.Sorting(queueOf(queue))
@@ -96,8 +97,7 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 		return redis.NewCmdResult(nil, err)
 	}
 	if len(found) > 2 {
-		text, _ := prefix.(string)
-		s.keep(batch{keys: call.keys, prefix: text, lease: marked, tasks: found[2:]})
+		s.keep(batch{script: call, lease: marked, tasks: found[2:]})
 	}
 	return redis.NewCmdResult(found[1], nil)
 }
@@ -144,7 +144,7 @@ func (s *Server) PutBack() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
-	args := []any{b.prefix, b.lease}
+	args := []any{b.args[1], b.lease}
 	for i := 0; i < len(b.tasks); i += 2 {
 		args = append(args, b.tasks[i])
 	}
@@ -183,14 +183,9 @@ func (d *dequeues) lostLease(queue string) string {
 	return d.lost[queue].marked
 }
 
+// lose stores the lease of a lost answer. Without a lease it forgets the last one.
 func (d *dequeues) lose(queue string, l lease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost[queue] = l
-}
-
-func (d *dequeues) forget(queue string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.lost, queue)
 }
