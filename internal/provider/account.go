@@ -52,7 +52,7 @@ type call struct {
 }
 
 func newAccount(cfg Config) *account {
-	now := cfg.NowFunc()
+	now := time.Now()
 	a := &account{
 		cfg:      cfg,
 		requests: newMeter(cfg.Requests, cfg.Slack, now),

@@ -124,9 +124,6 @@ type Config struct {
 	// UsedMin and UsedMax bound the share of max_tokens that an answer uses as completion tokens. They default to
 	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, if that is larger). They are at most 1.
 	UsedMin, UsedMax float64
-
-	// NowFunc is the provider's clock. It must be safe for concurrent use. Defaults to [time.Now].
-	NowFunc func() time.Time
 }
 
 func (c Config) withDefaults() Config {
@@ -140,9 +137,6 @@ func (c Config) withDefaults() Config {
 	}
 	c.UsedMax = cmp.Or(c.UsedMax, max(UsedMaxDefault, c.UsedMin))
 	c.UsedMin = cmp.Or(c.UsedMin, min(UsedMinDefault, c.UsedMax))
-	if c.NowFunc == nil {
-		c.NowFunc = time.Now
-	}
 	return c
 }
 

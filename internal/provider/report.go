@@ -54,7 +54,8 @@ type Report struct {
 	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens], [MeterWindow], and "tenant:NAME".
 	Meters map[string]MeterReport `json:"meters"`
 
-	// Starts counts the accepted requests of each task whose requests name it (see [TaskHeader]).
+	// Starts counts the accepted requests of each task whose requests name it: as headway_task or custom_id in their
+	// metadata, or as the id of a tick.
 	Starts map[string]int `json:"starts"`
 
 	// Order lists the tasks of the accepted requests, in the order of their arrival.

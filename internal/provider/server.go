@@ -16,10 +16,6 @@ import (
 // goneAfter is how long a call runs on after its client disconnects, if calls in flight are limited.
 const goneAfter = 3 * time.Second
 
-// TaskHeader is the header with the task ID of a request, so that a report counts how often each task ran. A chat
-// request may name the task as headway_task or custom_id in its metadata instead, a tick as its id.
-const TaskHeader = "X-Headway-Task"
-
 // Server is a provider. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
@@ -170,7 +166,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	}
 	// The usage is counted before the answer leaves, so that no client learns it earlier. A call of a disconnected
 	// client counts too.
-	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
+	left := s.account.finish(time.Now(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {
 		left = v.standing
 	}
