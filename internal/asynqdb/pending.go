@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,6 +48,7 @@ func (d *DB) Pending(ctx context.Context, queue string, most, from int) (active,
 	if held < 0 {
 		return nil, nil, ErrTakenElsewhere
 	}
+	slices.Reverse(all[:held])
 	return all[:held], all[held:], nil
 }
 
