@@ -92,8 +92,7 @@ func Validate(o tasks.Options) error {
 	return errors.Join(faults...)
 }
 
-// Asynq returns the options for asynq's client: MaxRetry plus Slack, and the other fields that asynq
-// knows.
+// Asynq returns the options for asynq's client: MaxRetry plus Slack, and the other fields that asynq knows.
 func Asynq(o tasks.Options) []asynq.Option {
 	options := []asynq.Option{asynq.MaxRetry(Retries(o) + Slack), asynq.Queue(cmp.Or(o.Queue, tasks.QueueDefault))}
 	if o.ID != "" {
@@ -109,9 +108,4 @@ func Asynq(o tasks.Options) []asynq.Option {
 }
 
 // wholeSeconds rounds up, because asynq truncates: half a second would become zero, which means none.
-func wholeSeconds(d time.Duration) time.Duration {
-	if whole := d.Truncate(time.Second); whole < d {
-		return whole + time.Second
-	}
-	return d
-}
+func wholeSeconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }

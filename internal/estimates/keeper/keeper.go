@@ -183,14 +183,11 @@ func (k *Keeper) logError(ctx context.Context, err error, failing bool) bool {
 // report logs the learned estimates.
 func (k *Keeper) report(ctx context.Context) {
 	for _, l := range k.learner.Learned() {
-		k.log.InfoContext(
-			ctx, "estimates have learned", slog.String("limit", l.Limit), slog.String("model",
-				l.Model), slog.Int64("requests", l.N),
-			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output), slog.Float64("open_ratio",
-				l.Open),
-			slog.Float64("reserved_to_used_p10", l.ErrorP10), slog.Float64("reserved_to_used_p50",
-				l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
-			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used),
-		)
+		k.log.InfoContext(ctx, "estimates have learned",
+			slog.String("limit", l.Limit), slog.String("model", l.Model), slog.Int64("requests", l.N),
+			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output),
+			slog.Float64("open_ratio", l.Open), slog.Float64("reserved_to_used_p10", l.ErrorP10),
+			slog.Float64("reserved_to_used_p50", l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
+			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used))
 	}
 }
