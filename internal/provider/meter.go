@@ -112,30 +112,6 @@ func (w *window) limits() (capacity, level, largest float64) {
 	return w.quota.Requests, w.left, w.quota.Requests
 }
 
-// report sums up how much of the windows was used. Only the used part of the last window counts, because it may not
-// have ended.
-func (w *window) report(calls []charged) MeterReport {
-	m := reportMeter(Quota{Rate: w.quota.Requests / w.quota.Period.Seconds(), Capacity: w.quota.Requests}, calls)
-	m.Windows = nil
-	if len(calls) == 0 {
-		return m
-	}
-	counts, most := map[int64]float64{}, 0.
-	for _, c := range calls {
-		number := w.numberOf(c.at)
-		counts[number]++
-		most = max(most, counts[number])
-	}
-	first, last := w.numberOf(m.FirstStart), w.numberOf(m.LastStart)
-	whole, used := float64(last-first), m.Counted-counts[last]
-	if whole == 0 {
-		whole, used = 1, m.Counted
-	}
-	m.Utilization = used / (whole * w.quota.Requests)
-	m.Windows = []Window{{Seconds: w.quota.Period.Seconds(), Most: most, Allowed: w.quota.Requests}}
-	return m
-}
-
 func (w *window) numberOf(t time.Time) int64 { return t.UnixNano() / int64(w.quota.Period) }
 
 // flight counts running calls, and refuses a call above most. A zero most limits nothing. Callers hold a lock.
