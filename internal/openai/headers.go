@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/httpcall"
 )
 
 // The meters that headers and answers speak of.
@@ -233,7 +233,7 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 			if !(n >= 0) {
 				return 0, 0, false
 			}
-			d, _ := retryheader.Units(text, time.Second)
+			d, _ := httpcall.Units(text, time.Second)
 			return d, grainOf(text), true
 		}
 		if d, err := time.ParseDuration(text); err == nil {
@@ -260,12 +260,12 @@ func grainOf(text string) time.Duration {
 	}
 }
 
-// RetryAfter is how long an answer with this status asks to wait: what retryheader.After reads, and for a 429 that
+// RetryAfter is how long an answer with this status asks to wait: what httpcall.Wait reads, and for a 429 that
 // names neither of its headers the time until the limit is full again that ran out. Zero where no such header makes
 // sense.
 func RetryAfter(status int, h http.Header) time.Duration {
 	if status != http.StatusTooManyRequests || cmp.Or(h.Get("Retry-After-Ms"), h.Get("Retry-After")) != "" {
-		return retryheader.After(h)
+		return httpcall.Wait(h)
 	}
 	return reset(h, time.Now())
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/internal/redact"
-	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -99,7 +99,7 @@ func (c *Client) Run(
 
 // send sends the request as it is. The header is that of any answer.
 func (c *Client) send(ctx context.Context, to Endpoint, request []byte) (Answer, http.Header, error) {
-	ctx, mark := unsent.Watch(ctx)
+	ctx, mark := httpcall.Watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	res, err := c.post(ctx, to, request)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
@@ -35,7 +36,7 @@ const (
 //		return tasks.RetryAfter(wait, err)
 //	}
 func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
-	if refuses(res.StatusCode) {
+	if httpcall.Refuses(res.StatusCode) {
 		wait = openai.RetryAfter(res.StatusCode, res.Header)
 	}
 	return Config{}.left(res.Header), wait

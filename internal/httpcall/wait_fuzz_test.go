@@ -1,11 +1,11 @@
-package retryheader_test
+package httpcall_test
 
 import (
 	"net/http"
 	"testing"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/httpcall"
 )
 
 // No header makes the duration negative, or longer than any wait.
@@ -19,7 +19,7 @@ func FuzzAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, after, ms, date string) {
 		h := http.Header{"Retry-After": {after}, "Retry-After-Ms": {ms}, "Date": {date}}
-		if d := retryheader.After(h); d < 0 || d > bucket.MaxWait {
+		if d := httpcall.Wait(h); d < 0 || d > bucket.MaxWait {
 			t.Errorf("%v: %v", h, d)
 		}
 	})
