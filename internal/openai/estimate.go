@@ -203,13 +203,12 @@ func (p *prompt) add(value any) {
 // attachment estimates a part of a message that is not text.
 func attachment(part map[string]any) (int, bool) {
 	switch part["type"] {
-	case "image_url":
-		if image, ok := part["image_url"].(map[string]any); ok && image["detail"] == "low" {
-			return imageLowTokens, true
+	case "image_url", "input_image":
+		image, ok := part["image_url"].(map[string]any)
+		if !ok { // of a response
+			image = part
 		}
-		return imageTokens, true
-	case "input_image": // of a response
-		if part["detail"] == "low" {
+		if image["detail"] == "low" {
 			return imageLowTokens, true
 		}
 		return imageTokens, true

@@ -68,7 +68,7 @@ func parseRedisURL(tb testing.TB) (*redis.Options, *url.URL) {
 		tb.Fatalf("testenv: REDIS_URL: %v", err)
 	}
 	address, _ := url.Parse(raw) // valid, because ParseURL has read it
-	options.DB = 0 // database 0 contains the claims, and no test gets it
+	options.DB = 0               // database 0 contains the claims, and no test gets it
 	return options, address
 }
 

@@ -35,14 +35,6 @@ const (
 // ErrUnavailable means that the database did not answer. No counts are lost: the next Share sends them.
 var ErrUnavailable = errors.New("keeper: the database is not available")
 
-// Options are the options of a Keeper. The zero value is right for production.
-type Options struct {
-	// Every is how often Run shares. Defaults to EveryDefault.
-	Every time.Duration
-	// Logger gets the learned estimates now and then, at INFO. Nil logs nothing.
-	Logger *slog.Logger
-}
-
 // Keeper shares the counts of one Learner. It is safe for concurrent use, by any number of processes.
 type Keeper struct {
 	learner   *estimates.Learner
@@ -51,15 +43,10 @@ type Keeper struct {
 	log       *slog.Logger
 }
 
-// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The caller disconnects the client.
-func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
-	if o.Every <= 0 {
-		o.Every = EveryDefault
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
+// New returns a Keeper of learner in db. It sends nothing; see Load and Run. Run shares every so often, and logs the
+// learned estimates now and then, at INFO. The caller disconnects the client.
+func New(db *mongo.Database, learner *estimates.Learner, every time.Duration, log *slog.Logger) *Keeper {
+	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: every, log: log}
 }
 
 // EnsureIndexes creates the index that deletes models without calls for 90 days.
