@@ -13,11 +13,11 @@ import (
 )
 
 // began is when the clock of a test begins.
-var began = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of synctest
+var began = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func at(t *testing.T, s *provider.Server, after time.Duration, user string) (status int, retryAfter string) {
 	t.Helper()
-	time.Sleep(time.Until(began.Add(after)))
+	<-time.After(time.Until(began.Add(after)))
 	body := strings.Replace(chat110, `"model"`, fmt.Sprintf(`"user":%q,"model"`, user), 1)
 	w := post(t.Context(), s, "/v1/chat/completions", body)
 	return w.Code, w.Header().Get("Retry-After")
@@ -196,7 +196,7 @@ func testTrouble(t *testing.T) {
 		return false
 	}
 	for range 1000 {
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if dropped() {
 			codes[0]++
 		}

@@ -180,7 +180,7 @@ func requestsBySlackAndRate(t *testing.T) {
 	}
 	wantRefusal(t, tick(), "requests", "1", "50")
 	wantRefusal(t, post(t.Context(), s, "/v1/chat/completions", chat110), "requests", "1", "50")
-	time.Sleep(50 * time.Millisecond)
+	<-time.After(50 * time.Millisecond)
 	w := tick()
 	if w.Code != http.StatusOK {
 		t.Errorf("on time: %d %s", w.Code, w.Body)
@@ -193,7 +193,7 @@ func requestsBySlackAndRate(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	time.Sleep(2 * time.Second)
+	<-time.After(2 * time.Second)
 	tick()
 	r := s.Report()
 	if r.Accepted != 9 || r.Violations != 2 || r.Starts["x"] != 9 || r.LongestGapSeconds != 2 {
