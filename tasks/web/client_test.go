@@ -268,7 +268,7 @@ func TestKindsOfFailures(t *testing.T) {
 	}
 }
 
-// A service that asks to wait is heard, also where its page breaks off.
+// A refusal blocks the bucket also if the body of the answer breaks off.
 func TestRefusalWhosePageBreaksOff(t *testing.T) {
 	t.Parallel()
 	address := testenv.Raw(t, "HTTP/1.1 429 Slow\r\nRetry-After: 5\r\nContent-Length: 100\r\n\r\nslow do")
