@@ -9,7 +9,7 @@ import (
 )
 
 // No header makes the duration negative, or longer than any wait.
-func FuzzAfter(f *testing.F) {
+func FuzzWait(f *testing.F) {
 	for _, seed := range []string{
 		"", "5", "-0", "-1", "99999999999999999999", "1e308", "NaN", "Inf", "0x10", "Wed, 21 Oct 2015 07:28:00 GMT",
 		"Fri, 31 Dec 9999 23:59:59 GMT", "\xff",

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAfter(t *testing.T) {
+func TestWait(t *testing.T) {
 	t.Parallel()
 	const date = "Sat, 21 Nov 2026 10:00:00 GMT"
 	for _, c := range []struct {
