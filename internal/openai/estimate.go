@@ -204,8 +204,8 @@ func (p *prompt) add(value any) {
 func attachment(part map[string]any) (int, bool) {
 	switch part["type"] {
 	case "image_url", "input_image":
-		image, ok := part["image_url"].(map[string]any)
-		if !ok { // of a response
+		image, _ := part["image_url"].(map[string]any)
+		if part["type"] == "input_image" { // of a response
 			image = part
 		}
 		if image["detail"] == "low" {
