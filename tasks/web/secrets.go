@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Secret is a value that a worker may send for tasks, and the hosts that may receive it.
@@ -81,7 +83,7 @@ func (c Config) fill(header, value string, to origin) (filled string, secret boo
 			return fault("wants the secret %.60q, which is not listed under http.secrets", name)
 		case !s.sendable(to):
 			return fault("wants the secret %.60q, which is not listed for %.200s under http.secrets", name, to)
-		case !isValue(s.Value):
+		case !httpguts.ValidHeaderFieldValue(s.Value):
 			return fault("wants the secret %.60q, which has a control character", name)
 		}
 		b.WriteString(s.Value)
