@@ -100,20 +100,12 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 	if err != nil {
 		return nil, origin{}, err
 	}
-	if !c.allows(to) {
+	if !lists(c.AllowHosts, false, to) {
 		const problem = "host %.200q must be listed under http.allow_hosts"
 		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", problem, to.address()), ErrHostNotAllowed)
 	}
 	target.Host = to.address()
 	return target, to, nil
-}
-
-// allows returns whether an origin is listed.
-func (c Config) allows(to origin) bool {
-	return slices.ContainsFunc(c.AllowHosts, func(text string) bool {
-		origins, _ := listed(text, false)
-		return slices.Contains(origins, to)
-	})
 }
 
 // redacting returns the values of all secrets, to remove them from texts.

@@ -86,3 +86,11 @@ func listed(host string, secret bool) (all []origin, err error) {
 	}
 	return all, nil
 }
+
+// lists returns whether hosts, which may be those of a Secret, name an origin.
+func lists(hosts []string, secret bool, to origin) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		origins, _ := listed(host, secret)
+		return slices.Contains(origins, to)
+	})
+}
