@@ -16,13 +16,8 @@ for i = 2, #ARGV, 12 do
 	end
 
 	local kept, early = unpack(redis.call("HMGET", record, inside, given))
+	kept, early = place(kept) and kept, place(early) and early
 	local tag, cost, of = nil, tonumber(ARGV[i + 3]), nil
-	if not place(kept) then
-		kept = nil
-	end
-	if not place(early) then
-		early = nil
-	end
 	local known = kept or early and cost >= 0
 	if known then
 		local _
