@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -30,7 +31,8 @@ type account struct {
 	blocked  time.Time // when the block began with a refusal; zero before
 	// refusedOne is the task of the request that was refused at blocked.
 	refusedOne string
-	trouble    *trouble
+	random     *rand.Rand
+	troubles   []TroubleReport
 	hidden     []time.Time // the refusals of Config.Hidden
 	calls      []*call
 	starts     map[string]int
@@ -60,7 +62,7 @@ func newAccount(cfg Config) *account {
 		window:   newWindow(cfg.Window, cfg.Slack),
 		flight:   &flight{most: float64(cfg.InFlight)},
 		tenants:  map[string]*meter{},
-		trouble:  newTrouble(cfg.Trouble),
+		random:   rand.New(rand.NewPCG(0, 1)), //nolint:gosec // tests repeat it
 		starts:   map[string]int{},
 	}
 	for name, quota := range cfg.Tenants {
@@ -142,7 +144,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 			return a.refuse(now, j, c, all)
 		}
 	}
-	end := a.trouble.next(now)
+	end := a.fate(now)
 	if end == refused {
 		return a.asksToWait(a.cfg.Trouble.For)
 	}

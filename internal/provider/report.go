@@ -122,7 +122,7 @@ func (a *account) report() Report {
 		Blocked:    a.ignored,
 		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
 		Hidden:   slices.Clone(a.hidden),
-		Troubles: slices.Clone(a.trouble.refusals),
+		Troubles: slices.Clone(a.troubles),
 		Failed:   a.failed,
 		InFlight: int(a.flight.runs),
 		Meters:   map[string]MeterReport{},
