@@ -76,16 +76,20 @@ func Validate(o tasks.Options) error {
 	if o.MaxRetry < tasks.NoRetry || o.MaxRetry > tasks.MaxRetryLargest {
 		fault("max_retry", "%d must be between 0 and %d, or NoRetry (-1) for none", o.MaxRetry, tasks.MaxRetryLargest)
 	}
-	for field, d := range map[string]time.Duration{"timeout": o.Timeout, "retention": o.Retention} {
+	wait := func(field string, d time.Duration) {
 		if d < 0 || d > bucket.MaxWait {
 			fault(field, "%v must not be negative, and at most %v", d, bucket.MaxWait)
 		}
 	}
-	for field, t := range map[string]time.Time{"at": o.At, "start_by": o.StartBy} {
+	wait("timeout", o.Timeout)
+	wait("retention", o.Retention)
+	moment := func(field string, t time.Time) {
 		if t.After(latest()) {
 			fault(field, "%s must not be after %s", ClockText(t), ClockText(latest()))
 		}
 	}
+	moment("at", o.At)
+	moment("start_by", o.StartBy)
 	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
 		fault("start_by", "%s must not be before the earliest start of the task, %s", ClockText(o.StartBy), ClockText(o.At))
 	}
