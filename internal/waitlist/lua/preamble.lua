@@ -18,8 +18,9 @@
 --	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
 --	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
 --	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; given (for callers: the cost in
---	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
---	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
+--	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost
+--	                   class". The cost is the turn of the class, or zero after the first promotion. tag:BUCKET is
+--	                   the same, before the task joins.
 --
 -- and the channel "wake": a message is the time in microseconds until a new, earlier look.
 --
