@@ -87,7 +87,7 @@ func listed(host string, secret bool) (all []origin, err error) {
 	return all, nil
 }
 
-// lists returns whether hosts, which may be those of a Secret, name an origin.
+// lists returns whether a list of hosts names an origin. Secret is true for the hosts of a Secret.
 func lists(hosts []string, secret bool, to origin) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool {
 		origins, _ := listed(host, secret)

@@ -44,7 +44,8 @@ const methodLength = 40
 
 // validate returns the first fault outside of the URL that does not depend on a client, or nil.
 func (r Request) validate() error {
-	if r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
+	isToken := r.Method == "" || httpguts.ValidHeaderFieldName(r.Method)
+	if !isToken || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return unsendable("method", "%.40q can't be sent", r.Method)
 	}
 	for _, name := range sorted(r.Header) {
