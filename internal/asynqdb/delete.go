@@ -1,9 +1,9 @@
 package asynqdb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/hibiken/asynq"
 
@@ -20,20 +20,13 @@ func (d *DB) Delete(ctx context.Context, queue string, ids []string) (map[string
 	deleted, k := map[string]*asynq.Task{}, keysOf(queue)
 	for len(ids) > 0 {
 		args := lua.Args(ids[:min(len(ids), deleteMost)], k.tasks(), pendingBytes)
-		answer, err := d.remove.Run(ctx, d.client, []string{k.pending(), k.scheduled(), k.retry()}, args...).StringSlice()
-		read := 0
-		if err == nil {
-			read, err = strconv.Atoi(answer[0])
-		}
+		in := []string{k.pending(), k.scheduled(), k.retry()}
+		read, tasks, err := counted(d.remove.Run(ctx, d.client, in, args...).StringSlice())
 		if err != nil {
 			return deleted, fmt.Errorf("delete tasks of queue %s: %w", queue, err)
 		}
-		for i := 1; i+1 < len(answer); i += 2 {
-			task, err := DecodeMessage([]byte(answer[i+1]))
-			if err != nil {
-				task = asynq.NewTask("", nil)
-			}
-			deleted[answer[i]] = task
+		for _, t := range tasks {
+			deleted[t.ID] = cmp.Or(t.Task, asynq.NewTask("", nil))
 		}
 		ids = ids[read:]
 	}

@@ -44,7 +44,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 		empty := redis.NewCmdResult([]any{}, nil)
 		r := &scripted{}
 		client := ForServer(r, ServerConfig{})
-		r.take = client.dequeues.take.Hash()
+		r.take = client.take.Hash()
 		take := func(want any, err error, asked []string, answers ...*redis.Cmd) {
 			t.Helper()
 			r.asked, r.leases, r.answers = nil, nil, answers

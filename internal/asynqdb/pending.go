@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,23 +41,29 @@ func (d *DB) Pending(ctx context.Context, queue string, most, from int) (active,
 	k := keysOf(queue)
 	args := []any{k.tasks(), most, from, pendingBytes, passMost, activeMost, d.process, TakesFor.Milliseconds()}
 	in := []string{k.pending(), k.paused(), k.active(), takerKey(queue)}
-	answer, err := d.pending.Run(ctx, d.client, in, args...).StringSlice()
-	held := 0
-	if err == nil {
-		held, err = strconv.Atoi(answer[0])
-	}
+	held, all, err := counted(d.pending.Run(ctx, d.client, in, args...).StringSlice())
 	if err != nil {
 		return nil, nil, fmt.Errorf("read pending tasks of queue %s: %w", queue, err)
 	}
 	if held < 0 {
 		return nil, nil, ErrTakenElsewhere
 	}
-	all := make([]Pending, 0, len(answer)/2)
+	slices.Reverse(all[:held])
+	return all[:held], all[held:], nil
+}
+
+// counted reads the answer of a script: a number, then the ID and asynq's message of each task.
+func counted(answer []string, failed error) (number int, all []Pending, err error) {
+	if failed != nil {
+		return 0, nil, failed
+	}
+	all = make([]Pending, 0, len(answer)/2)
 	for i := 1; i+1 < len(answer); i += 2 {
 		task, _ := DecodeMessage([]byte(answer[i+1])) // the worker that receives the task reports the fault
 		all = append(all, Pending{ID: answer[i], Task: task})
 	}
-	return all[:held], all[held:], nil
+	number, err = strconv.Atoi(answer[0])
+	return number, all, err
 }
 
 // takerKey shares the slot of the queue in a Redis cluster.

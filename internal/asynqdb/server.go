@@ -3,10 +3,14 @@ package asynqdb
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/lua"
 	"github.com/headway-go/headway/internal/roundtrip"
 )
 
@@ -19,8 +23,16 @@ type Server struct {
 	redis.UniversalClient
 	ServerConfig
 
-	shared   redis.UniversalClient
-	dequeues dequeues
+	shared            redis.UniversalClient
+	take, again, back *redis.Script
+
+	puttingBack sync.Mutex // one at a time, so that the last one waits for the others
+
+	mu    sync.Mutex       // guards what follows
+	mark  int64            // of the last dequeue
+	lost  map[string]lease // by queue
+	ahead batch
+	late  *time.Timer // puts ahead back; nil before the first batch
 }
 
 // ServerConfig is what a [Server] asks its worker. Each field may be nil.
@@ -37,7 +49,10 @@ type ServerConfig struct {
 // ForServer returns the Redis client of an asynq server.
 func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 	return &Server{
-		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client), dequeues: newDequeues(),
+		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
+		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
+		back: lua.Script(files, "put_back"), lost: map[string]lease{},
+		mark: rand.Int64N(marks), //nolint:gosec // needs no secrecy
 	}
 }
 

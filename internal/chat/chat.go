@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
@@ -51,8 +52,12 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 		}
 		ctx, release := intake.Hold(ctx)
 		defer release()
-		if learning != nil && slices.Contains(learning.Limits, limit) {
-			job.Expect(learning.expect(call, limit))
+		var estimate openai.Estimate
+		if learning != nil {
+			var err error
+			if estimate, err = assess(call); err == nil && slices.Contains(learning.Limits, limit) {
+				job.Expect(learning.expect(estimate, limit))
+			}
 		}
 		var body []byte
 		return run(ctx, job, recorder, callOf, func(ctx context.Context) (record.Answer, error) {
@@ -61,7 +66,7 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 				return record.Answer{}, err
 			}
 			if learning != nil {
-				learning.learn(call, answer, charged(job))
+				learning.learn(estimate, answer, charged(job))
 			}
 			body = answer.Body
 			return record.Answer{

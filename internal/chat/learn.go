@@ -20,20 +20,15 @@ type Learning struct {
 }
 
 // expect is what a call will take, by what was learned about its model in a limit: the estimate of its request, scaled.
-// Where nothing is known, it is the estimate. Nil for a request that can't be sent.
-func (l *Learning) expect(call llm.Call, limit string) reservations.Tokens {
-	e, err := assess(call)
-	if err != nil {
-		return nil
-	}
+// Where nothing is known, it is the estimate.
+func (l *Learning) expect(e openai.Estimate, limit string) reservations.Tokens {
 	return openai.Metered(l.Learner.Ratios(limit, e.Model).Scale(e.Tokens, e.Open))
 }
 
 // learn learns from an answer of which the provider has counted the tokens. Charge is what was charged for the call
 // while it ran.
-func (l *Learning) learn(call llm.Call, answer llm.Answer, charge reservations.Charge) {
-	e, err := assess(call)
-	if err != nil || answer.Usage == nil || len(e.Model) > modelLength || charge.Limit == "" {
+func (l *Learning) learn(e openai.Estimate, answer llm.Answer, charge reservations.Charge) {
+	if answer.Usage == nil || len(e.Model) > modelLength || charge.Limit == "" {
 		return
 	}
 	l.Learner.Observe(estimates.Sample{
@@ -42,6 +37,7 @@ func (l *Learning) learn(call llm.Call, answer llm.Answer, charge reservations.C
 	})
 }
 
+// assess estimates a call. The error is that of a call that can't be sent.
 func assess(call llm.Call) (openai.Estimate, error) {
 	return openai.Assess(cmp.Or(string(call.Endpoint), openai.Chat), call.Request)
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/headway-go/headway/internal/batch"
@@ -47,15 +48,10 @@ func webOf(r web.Request) (record.Request, bool) {
 		return record.Request{}, false
 	}
 	q := record.Request{Ref: *r.Batch, Line: batch.Line{
-		CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header,
+		CustomID: r.CustomID, Method: r.Method, URL: r.URL, Body: r.Body, Headers: r.Header, Charge: map[string]float64{},
 	}}
 	for _, taken := range r.Taken { // a line charges by meter, whichever limits have it
-		for meter, n := range taken.Tokens {
-			if q.Charge == nil {
-				q.Charge = map[string]float64{}
-			}
-			q.Charge[meter] = n
-		}
+		maps.Copy(q.Charge, taken.Tokens)
 	}
 	return q, true
 }

@@ -85,7 +85,7 @@ func (b *Buckets) Dead(ctx context.Context) (*deadtasks.Store, error) {
 // Estimates shares what learner learns in the same database. It makes sure of the index.
 func (b *Buckets) Estimates(ctx context.Context, learner *estimates.Learner, log *slog.Logger) (*keeper.Keeper, error) {
 	return indexed(ctx, b, func(db *mongo.Database) *keeper.Keeper {
-		return keeper.New(db, learner, keeper.Options{Logger: log})
+		return keeper.New(db, learner, keeper.EveryDefault, log)
 	})
 }
 

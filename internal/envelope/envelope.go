@@ -103,26 +103,30 @@ func marshal(v any) ([]byte, error) {
 // Decode returns the arguments of a task. A foreign task is decoded as well. JSON fields that T does not have are
 // ignored. The error is permanent: ErrUnknownVersion, ErrWrongType or ErrBadPayload.
 func Decode[T tasks.Args](t *asynq.Task) (T, error) {
-	args, ok := blank[T]()
-	fail := func(err error) (T, error) {
+	args, err := decode[T](t)
+	if err != nil {
 		var none T
-		return none, unreadable(t, "", err)
+		return none, unreadable(t, err)
 	}
+	return args, nil
+}
+
+func decode[T tasks.Args](t *asynq.Task) (T, error) {
+	args, ok := blank[T]()
 	if !ok {
-		return fail(fmt.Errorf("%w: %T is an interface", tasks.ErrWrongType, (*T)(nil)))
+		return args, fmt.Errorf("%w: %T is an interface", tasks.ErrWrongType, (*T)(nil))
 	}
 	if _, err := foreign(t); err != nil {
-		var none T
-		return none, err
+		return args, err
 	}
 	if want := args.TaskType(); want != t.Type() {
-		return fail(fmt.Errorf("%w: want %q", tasks.ErrWrongType, want))
+		return args, fmt.Errorf("%w: want %q", tasks.ErrWrongType, want)
 	}
 	if isNull(t.Payload()) {
-		return fail(fmt.Errorf("%w: null", tasks.ErrBadPayload))
+		return args, fmt.Errorf("%w: null", tasks.ErrBadPayload)
 	}
 	if err := json.Unmarshal(t.Payload(), &args); err != nil {
-		return fail(fmt.Errorf("%w: %w", tasks.ErrBadPayload, err))
+		return args, fmt.Errorf("%w: %w", tasks.ErrBadPayload, err)
 	}
 	return args, nil
 }
@@ -130,49 +134,41 @@ func Decode[T tasks.Args](t *asynq.Task) (T, error) {
 // Charges are what the task takes, as its headers say: none for a foreign task. The error is permanent:
 // ErrUnknownVersion, ErrBadHeader, ErrTooManyCharges, ErrDuplicateCharge or reservations.ErrInvalidCharge.
 func Charges(t *asynq.Task) ([]reservations.Charge, error) {
-	alien, err := foreign(t)
-	if err != nil || alien {
-		return nil, err
-	}
-	text, ok := t.Headers()[HeaderCharges]
-	if !ok {
-		return nil, nil
-	}
-	fail := func(err error) ([]reservations.Charge, error) {
-		return nil, unreadable(t, HeaderCharges, err)
-	}
-	var charges []reservations.Charge
-	if err := json.Unmarshal([]byte(text), &charges); err != nil {
-		return fail(fmt.Errorf("%w: %w", tasks.ErrBadHeader, err))
-	}
-	if len(charges) == 0 {
-		return fail(fmt.Errorf("%w: an empty list", tasks.ErrBadHeader))
-	}
-	if err := CheckCharges(charges); err != nil {
-		return fail(err)
-	}
-	return charges, nil
+	charges, _, err := charged(t)
+	return charges, unreadable(t, err)
 }
 
 // ChargesAs is Charges, but for a foreign task it is what the arguments T compute from the payload: a task that another
 // program enqueued does not pass the limit unseen. Errors as for Charges and Decode.
 func ChargesAs[T tasks.Args](t *asynq.Task) ([]reservations.Charge, error) {
-	alien, err := foreign(t)
+	charges, alien, err := charged(t)
+	if alien {
+		var args T
+		if args, err = decode[T](t); err == nil {
+			charges, err = ChargesOf(args)
+		}
+	}
+	return charges, unreadable(t, err)
+}
+
+// charged returns the charges in the headers of a task, and whether the task is foreign.
+func charged(t *asynq.Task) (charges []reservations.Charge, alien bool, err error) {
+	alien, err = foreign(t)
+	text, ok := t.Headers()[HeaderCharges]
+	if err != nil || !ok {
+		return nil, alien, err
+	}
+	if err = json.Unmarshal([]byte(text), &charges); err != nil {
+		err = fmt.Errorf("%w: %w", tasks.ErrBadHeader, err)
+	} else if len(charges) == 0 {
+		err = fmt.Errorf("%w: an empty list", tasks.ErrBadHeader)
+	} else {
+		err = CheckCharges(charges)
+	}
 	if err != nil {
-		return nil, err
+		return nil, false, fmt.Errorf("header %s: %w", HeaderCharges, err)
 	}
-	if !alien {
-		return Charges(t)
-	}
-	args, err := Decode[T](t)
-	if err != nil {
-		return nil, err
-	}
-	charges, err := ChargesOf(args)
-	if err != nil {
-		return nil, unreadable(t, "", err)
-	}
-	return charges, nil
+	return charges, false, nil
 }
 
 // MaxRetry returns how often a task is retried after its first failure, where asynq's own count is asynqs: Slack less
@@ -184,30 +180,25 @@ func MaxRetry(t *asynq.Task, asynqs int) int {
 	return max(0, asynqs-Slack)
 }
 
-// unreadable is the reason why this program can't run a task. It is permanent. The header is the malformed one; empty
-// if the payload or the type is at fault.
-func unreadable(t *asynq.Task, header string, err error) error {
-	if header != "" {
-		err = fmt.Errorf("header %s: %w", header, err)
+// unreadable is the reason why this program can't run a task. It is permanent. Nil stays nil.
+func unreadable(t *asynq.Task, err error) error {
+	if err == nil {
+		return nil
 	}
 	return tasks.Permanent(fmt.Errorf("decode task %q: %w", t.Type(), err))
 }
 
-// foreign says whether another program than Headway encoded the task. The error is permanent.
+// foreign says whether another program than Headway encoded the task.
 func foreign(t *asynq.Task) (bool, error) {
 	version, ok := t.Headers()[HeaderVersion]
-	if ok && version == strconv.Itoa(Version) {
-		return false, nil
+	_, charged := t.Headers()[HeaderCharges]
+	switch {
+	case ok && version != strconv.Itoa(Version):
+		return false, fmt.Errorf("header %s: %w %.20q, this is %d", HeaderVersion, tasks.ErrUnknownVersion, version, Version)
+	case !ok && charged:
+		return false, fmt.Errorf("header %s: %w: missing beside %s", HeaderVersion, tasks.ErrUnknownVersion, HeaderCharges)
 	}
-	if ok {
-		err := fmt.Errorf("%w %.20q, this is %d", tasks.ErrUnknownVersion, version, Version)
-		return false, unreadable(t, HeaderVersion, err)
-	}
-	if _, charged := t.Headers()[HeaderCharges]; charged {
-		err := fmt.Errorf("%w: missing beside %s", tasks.ErrUnknownVersion, HeaderCharges)
-		return false, unreadable(t, HeaderVersion, err)
-	}
-	return true, nil
+	return !ok, nil
 }
 
 func isNull(text []byte) bool { return bytes.Equal(bytes.TrimSpace(text), []byte("null")) }

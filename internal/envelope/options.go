@@ -76,24 +76,27 @@ func Validate(o tasks.Options) error {
 	if o.MaxRetry < tasks.NoRetry || o.MaxRetry > tasks.MaxRetryLargest {
 		fault("max_retry", "%d must be between 0 and %d, or NoRetry (-1) for none", o.MaxRetry, tasks.MaxRetryLargest)
 	}
-	for field, d := range map[string]time.Duration{"timeout": o.Timeout, "retention": o.Retention} {
+	wait := func(field string, d time.Duration) {
 		if d < 0 || d > bucket.MaxWait {
 			fault(field, "%v must not be negative, and at most %v", d, bucket.MaxWait)
 		}
 	}
-	for field, t := range map[string]time.Time{"at": o.At, "start_by": o.StartBy} {
+	wait("timeout", o.Timeout)
+	wait("retention", o.Retention)
+	moment := func(field string, t time.Time) {
 		if t.After(latest()) {
 			fault(field, "%s must not be after %s", ClockText(t), ClockText(latest()))
 		}
 	}
+	moment("at", o.At)
+	moment("start_by", o.StartBy)
 	if !o.StartBy.IsZero() && o.StartBy.Before(o.At) {
 		fault("start_by", "%s must not be before the earliest start of the task, %s", ClockText(o.StartBy), ClockText(o.At))
 	}
 	return errors.Join(faults...)
 }
 
-// Asynq returns the options for asynq's client: MaxRetry plus Slack, and the other fields that asynq
-// knows.
+// Asynq returns the options for asynq's client: MaxRetry plus Slack, and the other fields that asynq knows.
 func Asynq(o tasks.Options) []asynq.Option {
 	options := []asynq.Option{asynq.MaxRetry(Retries(o) + Slack), asynq.Queue(cmp.Or(o.Queue, tasks.QueueDefault))}
 	if o.ID != "" {
@@ -109,9 +112,4 @@ func Asynq(o tasks.Options) []asynq.Option {
 }
 
 // wholeSeconds rounds up, because asynq truncates: half a second would become zero, which means none.
-func wholeSeconds(d time.Duration) time.Duration {
-	if whole := d.Truncate(time.Second); whole < d {
-		return whole + time.Second
-	}
-	return d
-}
+func wholeSeconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }

@@ -157,3 +157,16 @@ func TestTimesTravelInTheHeaders(t *testing.T) {
 		}
 	}
 }
+
+// The faults of options have one order.
+func TestValidateOrdersItsFaults(t *testing.T) {
+	t.Parallel()
+	late := time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC)
+	o := tasks.Options{Timeout: -1, Retention: -1, At: late, StartBy: late}
+	want := envelope.Validate(o).Error()
+	for range 20 {
+		if got := envelope.Validate(o).Error(); got != want {
+			t.Fatalf("%s\nand then\n%s", want, got)
+		}
+	}
+}

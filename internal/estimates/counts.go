@@ -88,15 +88,13 @@ func (c *Counts) see(kind Kind, a, b, tokens float64) bool {
 
 // Merge adds the counts of o. The order of merges does not matter.
 func (c *Counts) Merge(o *Counts) {
-	c.N += max(0, o.N)
+	c.N += o.N
 	for k := range c.Ratios {
 		c.Ratios[k].Merge(&o.Ratios[k])
-		c.Seen[k] += max(0, o.Seen[k])
+		c.Seen[k] += o.Seen[k]
 	}
-	if o.Reserved >= 0 && o.Used >= 0 && o.Reserved+o.Used <= tokensMost*Generation*Known {
-		c.Reserved += o.Reserved
-		c.Used += o.Used
-	}
+	c.Reserved += o.Reserved
+	c.Used += o.Used
 }
 
 // ratio returns a/b, or zero if that is no usable ratio. Zero does not count.

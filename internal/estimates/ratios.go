@@ -82,7 +82,7 @@ func (h *Histogram) Weigh(ratio float64, weight int64) {
 // Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o {
-		h[i] += max(0, n)
+		h[i] += n
 	}
 }
 

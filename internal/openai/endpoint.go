@@ -1,3 +1,5 @@
+// Package openai reads the format of OpenAI's API, which other providers use too: the bodies of requests, the usage in
+// answers, and the headers about rate limits. It makes no calls.
 package openai
 
 import (
@@ -8,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/internal/estimates"
-	"github.com/headway-go/headway/reservations"
 )
 
 // The known endpoints: paths of the API, as in the url of a batch file's line.
@@ -43,44 +44,14 @@ func Assess(endpoint string, request json.RawMessage) (Estimate, error) {
 	if known := Endpoints(); !slices.Contains(known, endpoint) {
 		return Estimate{}, fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, endpoint, strings.Join(known, ", "))
 	}
-	e, err := assess(endpoint, request)
-	if err != nil {
+	var b body
+	if err := json.Unmarshal(request, &b.fields); err != nil || b.fields == nil {
+		b.fault("request", "is not a JSON object")
+	}
+	e := b.assess(endpoint)
+	if b.err != nil {
 		name := strings.TrimSuffix(strings.TrimPrefix(endpoint, "/v1/"), "/completions")
-		return Estimate{}, fmt.Errorf("%s request: %w", name, err)
+		return Estimate{}, fmt.Errorf("%s request: %w", name, b.err)
 	}
 	return e, nil
 }
-
-func assess(endpoint string, request json.RawMessage) (e Estimate, err error) {
-	var body map[string]json.RawMessage
-	if err = json.Unmarshal(request, &body); err != nil || body == nil {
-		return e, fault("request", "is not a JSON object")
-	}
-	if string(body["stream"]) == "true" {
-		return e, fault("stream", "is not supported: answers are read whole")
-	}
-	switch endpoint {
-	case Chat:
-		e, err = chatOf(body)
-	case Responses:
-		e, err = responseOf(body)
-	case Embeddings:
-		var input inputs
-		input, err = inputsOf(body, "input")
-		e.Input = float64(input.sum())
-	case Completions:
-		e, err = completionOf(body)
-	case Moderations:
-		if absent(body["input"]) {
-			err = fault("input", "is missing")
-		}
-	}
-	_ = json.Unmarshal(body["model"], &e.Model) // the provider's to judge
-	return e, err
-}
-
-func fault(field, problem string) error {
-	return &reservations.FieldError{Field: field, Problem: problem}
-}
-
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"net/http"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/httpcall"
 )
 
 // The meters that headers and answers speak of.
@@ -232,7 +233,7 @@ func until(h http.Header, names []string, now time.Time) (reset, grain time.Dura
 			if !(n >= 0) {
 				return 0, 0, false
 			}
-			d, _ := retryheader.Units(text, time.Second)
+			d, _ := httpcall.Units(text, time.Second)
 			return d, grainOf(text), true
 		}
 		if d, err := time.ParseDuration(text); err == nil {
@@ -257,4 +258,34 @@ func grainOf(text string) time.Duration {
 	default:
 		return time.Second
 	}
+}
+
+// RetryAfter is how long an answer with this status asks to wait: what httpcall.Wait reads, and for a 429 that
+// names neither of its headers the time until the limit is full again that ran out. Zero where no such header makes
+// sense.
+func RetryAfter(status int, h http.Header) time.Duration {
+	if status != http.StatusTooManyRequests || cmp.Or(h.Get("Retry-After-Ms"), h.Get("Retry-After")) != "" {
+		return httpcall.Wait(h)
+	}
+	return reset(h, time.Now())
+}
+
+// reset is the longest of the times until a limit is full again of which nothing is left, or the answer does not say.
+// Where something of each is left, the tokens were too few. Zero where no such header makes sense.
+func reset(h http.Header, now time.Time) time.Duration {
+	var exhausted, tokens time.Duration
+	now = answered(h, now)
+	for _, g := range groups() {
+		d, _, ok := until(h, g.reset, now)
+		if !ok {
+			continue
+		}
+		if left, known := amount(h, g.remaining); !known || left == 0 {
+			exhausted = max(exhausted, d)
+		}
+		if g.kind != MeterRequests {
+			tokens = max(tokens, d)
+		}
+	}
+	return cmp.Or(exhausted, tokens)
 }

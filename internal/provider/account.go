@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -19,26 +20,26 @@ const refusalsKept = 20
 
 // account is the state of the provider: its meters and every accepted call.
 type account struct {
+	cfg Config
+
 	mu       sync.Mutex // guards the fields below
 	requests *meter
 	tokens   *meter
 	window   *window
 	tenants  map[string]*meter
-	block    Block
+	flight   *flight
 	blocked  time.Time // when the block began with a refusal; zero before
 	// refusedOne is the task of the request that was refused at blocked.
 	refusedOne string
-	keep       bool
-	trouble    *trouble
-	hidden     hidden
+	random     *rand.Rand
+	troubles   []TroubleReport
+	hidden     []time.Time // the refusals of Config.Hidden
 	calls      []*call
 	starts     map[string]int
 	refusals   []Refusal
 	refused    int
 	ignored    int // requests that arrived during the block
 	failed     int
-	inFlight   int
-	flight     *flight
 }
 
 // call is an accepted request.
@@ -53,17 +54,15 @@ type call struct {
 }
 
 func newAccount(cfg Config) *account {
-	now := cfg.NowFunc()
+	now := time.Now()
 	a := &account{
+		cfg:      cfg,
 		requests: newMeter(cfg.Requests, cfg.Slack, now),
 		tokens:   newMeter(cfg.Tokens, cfg.Slack, now),
 		window:   newWindow(cfg.Window, cfg.Slack),
 		flight:   &flight{most: float64(cfg.InFlight)},
 		tenants:  map[string]*meter{},
-		block:    cfg.Block,
-		trouble:  newTrouble(cfg.Trouble),
-		hidden:   hidden{Hidden: cfg.Hidden, rate: cfg.Requests.Rate},
-		keep:     cfg.KeepEstimate,
+		random:   rand.New(rand.NewPCG(0, 1)), //nolint:gosec // tests repeat it
 		starts:   map[string]int{},
 	}
 	for name, quota := range cfg.Tenants {
@@ -75,6 +74,7 @@ func newAccount(cfg Config) *account {
 // standing is the content of the rate limit headers.
 type standing struct {
 	requests, tokens meter
+	hidden           bool
 }
 
 // verdict is the answer to an arrival: a call, or the meter without room and when there will be room.
@@ -118,8 +118,11 @@ func (a *account) counters(now time.Time, j job) []counter {
 	for _, c := range all {
 		c.fill(now)
 	}
-	if len(a.calls) > 0 && a.hidden.After > 0 {
-		a.requests.quota.Rate = a.hidden.at(now.Sub(a.calls[0].at))
+	if h := a.cfg.Hidden; len(a.calls) > 0 && h.After > 0 {
+		a.requests.quota.Rate = a.cfg.Requests.Rate
+		if since := now.Sub(a.calls[0].at); since >= h.After && since < h.After+h.For {
+			a.requests.quota.Rate /= 2
+		}
 	}
 	return all
 }
@@ -129,10 +132,11 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.counters(now, j)
-	if v, ok := a.refuseOne(now, j); ok {
-		return v
+	if a.blocked.IsZero() && a.cfg.Block.Number == len(a.calls)+1 {
+		a.blocked, a.refusedOne = now, j.task
+		return a.asksToWait(a.cfg.Block.For)
 	}
-	if passed := now.Sub(a.blocked); !a.blocked.IsZero() && passed >= time.Second && passed < a.block.For {
+	if passed := now.Sub(a.blocked); !a.blocked.IsZero() && passed >= time.Second && passed < a.cfg.Block.For {
 		a.ignored++
 	}
 	for _, c := range all {
@@ -140,12 +144,9 @@ func (a *account) arrive(now time.Time, j job) verdict {
 			return a.refuse(now, j, c, all)
 		}
 	}
-	end := a.trouble.next(now)
+	end := a.fate(now)
 	if end == refused {
-		return verdict{
-			meter: MeterRequests, need: 1, fits: true, retryAfter: a.trouble.shares.For,
-			standing: a.standing(),
-		}
+		return a.asksToWait(a.cfg.Trouble.For)
 	}
 	for _, c := range all {
 		c.add(-c.need)
@@ -153,33 +154,22 @@ func (a *account) arrive(now time.Time, j job) verdict {
 	if j.task != "" {
 		a.starts[j.task]++
 	}
-	a.inFlight++
-	c := &call{
-		at: now, task: j.task, tenant: j.tenant, estimate: j.estimate,
-		used: j.estimate, fate: end,
-	}
+	c := &call{at: now, task: j.task, tenant: j.tenant, estimate: j.estimate, used: j.estimate, fate: end}
 	a.calls = append(a.calls, c)
 	return verdict{call: c, standing: a.standing()}
 }
 
-// refuseOne refuses the request that begins the block. The refusal is no violation.
-func (a *account) refuseOne(now time.Time, j job) (verdict, bool) {
-	if !a.blocked.IsZero() || a.block.Number == 0 || len(a.calls)+1 != a.block.Number {
-		return verdict{}, false
-	}
-	a.blocked, a.refusedOne = now, j.task
-	return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: a.block.For, standing: a.standing()}, true
+// asksToWait is a refusal that is no violation. It requires that a.mu is held.
+func (a *account) asksToWait(d time.Duration) verdict {
+	return verdict{meter: MeterRequests, need: 1, fits: true, retryAfter: d, standing: a.standing()}
 }
 
 // refuse requires that a.mu is held.
 func (a *account) refuse(now time.Time, j job, short counter, all []counter) verdict {
 	capacity, level, largest := short.limits()
-	if a.hidden.After > 0 {
-		a.hidden.refusals = append(a.hidden.refusals, now)
-	} else {
-		a.refused++
-	}
-	if a.hidden.After == 0 && len(a.refusals) < refusalsKept {
+	if a.cfg.Hidden.After > 0 {
+		a.hidden = append(a.hidden, now)
+	} else if a.refused++; len(a.refusals) < refusalsKept {
 		a.refusals = append(a.refusals, Refusal{At: now, Task: j.task, Meter: short.name, Need: short.need, Had: level})
 	}
 	v := verdict{
@@ -198,11 +188,10 @@ func (a *account) finish(now time.Time, c *call, used float64, failed bool) stan
 	defer a.mu.Unlock()
 	a.requests.fill(now)
 	a.tokens.fill(now)
-	if !a.keep {
+	if !a.cfg.KeepEstimate {
 		a.tokens.add(c.estimate - used)
 	}
 	c.used = used
-	a.inFlight--
 	a.flight.add(1)
 	c.end = now
 	if failed {
@@ -213,5 +202,5 @@ func (a *account) finish(now time.Time, c *call, used float64, failed bool) stan
 
 // standing requires that a.mu is held.
 func (a *account) standing() standing {
-	return standing{requests: *a.requests, tokens: *a.tokens}
+	return standing{requests: *a.requests, tokens: *a.tokens, hidden: a.cfg.Hidden.After > 0}
 }

@@ -47,9 +47,11 @@ func writeRefusal(w http.ResponseWriter, v verdict) {
 	writeError(w, http.StatusTooManyRequests, v.meter, "rate_limit_exceeded", message)
 }
 
-// writeLimitHeaders sends the limit, the remaining tokens and the time until full of each limited meter, without
-// slack.
-func writeLimitHeaders(w http.ResponseWriter, s standing) {
+// writeLimits sends the limit, the remaining tokens and the time until full of each limited meter, without slack.
+func writeLimits(w http.ResponseWriter, s standing) {
+	if s.hidden {
+		return
+	}
 	write := func(name string, m meter) {
 		if !m.limited() {
 			return
@@ -77,11 +79,12 @@ func textsOf(raw json.RawMessage) ([]int, error) {
 	list, ok := value.([]any)
 	if !ok {
 		list = []any{value}
-	} else if _, ids := first(list).(float64); ids {
-		list = []any{list}
 	}
 	if len(list) == 0 {
 		return nil, errors.New("the list of texts is empty")
+	}
+	if _, ids := list[0].(float64); ids {
+		list = []any{list}
 	}
 	texts := make([]int, len(list))
 	for i, one := range list {
@@ -92,13 +95,6 @@ func textsOf(raw json.RawMessage) ([]int, error) {
 		texts[i] = (characters(one) + 3) / 4
 	}
 	return texts, nil
-}
-
-func first(list []any) any {
-	if len(list) == 0 {
-		return nil
-	}
-	return list[0]
 }
 
 func sum(numbers []int) (total int) {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -123,41 +124,19 @@ type Config struct {
 	// UsedMin and UsedMax bound the share of max_tokens that an answer uses as completion tokens. They default to
 	// [UsedMinDefault] and [UsedMaxDefault] (or UsedMin, if that is larger). They are at most 1.
 	UsedMin, UsedMax float64
-
-	// NowFunc is the provider's clock. It must be safe for concurrent use. Defaults to [time.Now].
-	NowFunc func() time.Time
 }
 
 func (c Config) withDefaults() Config {
-	if c.Addr == "" {
-		c.Addr = AddrDefault
-	}
-	if c.Slack == 0 {
-		c.Slack = SlackDefault
-	}
-	c.Slack = max(c.Slack, 0)
-	switch {
-	case c.MinLatency < 0:
+	c.Addr = cmp.Or(c.Addr, AddrDefault)
+	c.Slack = max(cmp.Or(c.Slack, SlackDefault), 0)
+	if c.MinLatency < 0 {
 		c.MinLatency, c.MaxLatency = 0, 0
-	case c.MinLatency == 0 && c.MaxLatency == 0:
-		c.MinLatency, c.MaxLatency = MinLatencyDefault, MaxLatencyDefault
-	case c.MinLatency == 0:
-		c.MinLatency = min(MinLatencyDefault, c.MaxLatency)
-	case c.MaxLatency == 0:
-		c.MaxLatency = max(MaxLatencyDefault, c.MinLatency)
+	} else {
+		c.MaxLatency = cmp.Or(c.MaxLatency, max(MaxLatencyDefault, c.MinLatency))
+		c.MinLatency = cmp.Or(c.MinLatency, min(MinLatencyDefault, c.MaxLatency))
 	}
-	if c.UsedMin == 0 {
-		c.UsedMin = UsedMinDefault
-		if c.UsedMax > 0 {
-			c.UsedMin = min(c.UsedMin, c.UsedMax)
-		}
-	}
-	if c.UsedMax == 0 {
-		c.UsedMax = max(UsedMaxDefault, c.UsedMin)
-	}
-	if c.NowFunc == nil {
-		c.NowFunc = time.Now
-	}
+	c.UsedMax = cmp.Or(c.UsedMax, max(UsedMaxDefault, c.UsedMin))
+	c.UsedMin = cmp.Or(c.UsedMin, min(UsedMinDefault, c.UsedMax))
 	return c
 }
 
@@ -167,21 +146,18 @@ func (c Config) validate() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("provider: "+format, args...))
 	}
-	type field struct {
-		field string
-		quota Quota
+	quota := func(field string, q Quota) {
+		if q.Rate < 0 {
+			fault("%s.Rate must not be negative, but is %v", field, q.Rate)
+		}
+		if q.Rate > 0 && q.Capacity <= 0 {
+			fault("%s.Capacity must be above zero where Rate is, but is %v", field, q.Capacity)
+		}
 	}
-	fields := []field{{"Requests", c.Requests}, {"Tokens", c.Tokens}}
+	quota("Requests", c.Requests)
+	quota("Tokens", c.Tokens)
 	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
-		fields = append(fields, field{"Tenants." + name, c.Tenants[name]})
-	}
-	for _, m := range fields {
-		if m.quota.Rate < 0 {
-			fault("%s.Rate must not be negative, but is %v", m.field, m.quota.Rate)
-		}
-		if m.quota.Rate > 0 && m.quota.Capacity <= 0 {
-			fault("%s.Capacity must be above zero where Rate is, but is %v", m.field, m.quota.Capacity)
-		}
+		quota("Tenants."+name, c.Tenants[name])
 	}
 	if w := c.Window; w.Requests < 0 || w.Requests > 0 && w.Period < time.Millisecond {
 		fault("Window must allow some requests in a Period of a millisecond or more, but is %v in %v", w.Requests,

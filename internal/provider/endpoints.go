@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"text/template"
+	"time"
 	"unicode/utf8"
 )
 
@@ -47,7 +48,7 @@ type priced struct {
 // endpoint serves an endpoint, with the answer of that name. All but ticks and moderations need a model.
 func (s *Server) endpoint(name string, price func(request) (priced, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		now := s.cfg.NowFunc()
+		now := time.Now()
 		body, ok := readBody(w, r)
 		if !ok {
 			return
@@ -76,7 +77,7 @@ func (s *Server) endpoint(name string, price func(request) (priced, error)) http
 			a.Completion = max(1, int(math.Round(ch.share*float64(call.most))))
 		}
 		s.serve(w, r, now, job{
-			task:   cmp.Or(r.Header.Get(TaskHeader), req.Metadata["headway_task"], req.Metadata["custom_id"], req.ID),
+			task:   cmp.Or(req.Metadata["headway_task"], req.Metadata["custom_id"], req.ID),
 			tenant: req.User, character: ch, answer: a.text(name),
 			prompt: float64(a.Prompt), estimate: float64(a.Prompt + call.most), used: float64(a.Total()),
 		})

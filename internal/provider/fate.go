@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -31,33 +30,23 @@ type TroubleReport struct {
 	LastWithin time.Duration `json:"last_within"`
 }
 
-// trouble decides which requests fail. The account guards it.
-type trouble struct {
-	shares   Trouble
-	random   *rand.Rand
-	refusals []TroubleReport
-}
-
-func newTrouble(shares Trouble) *trouble {
-	return &trouble{shares: shares, random: rand.New(rand.NewPCG(0, 1))} //nolint:gosec // tests repeat it
-}
-
-// next returns the fate of the request that arrives now. The request counts for the refusals whose time has not
-// ended.
-func (t *trouble) next(now time.Time) fate {
-	for i := range t.refusals {
-		if r := &t.refusals[i]; now.Before(r.Until) {
+// fate returns the fate of the request that arrives now, by the shares of Config.Trouble. The request counts for the
+// refusals whose time has not ended. It requires that a.mu is held.
+func (a *account) fate(now time.Time) fate {
+	for i := range a.troubles {
+		if r := &a.troubles[i]; now.Before(r.Until) {
 			r.Within++
 			r.LastWithin = max(r.LastWithin, now.Sub(r.At))
 		}
 	}
-	switch part := t.random.Float64(); {
-	case part < t.shares.Refuse:
-		t.refusals = append(t.refusals, TroubleReport{At: now, Until: now.Add(t.shares.For)})
+	shares := a.cfg.Trouble
+	switch part := a.random.Float64(); {
+	case part < shares.Refuse:
+		a.troubles = append(a.troubles, TroubleReport{At: now, Until: now.Add(shares.For)})
 		return refused
-	case part < t.shares.Refuse+t.shares.Fail:
+	case part < shares.Refuse+shares.Fail:
 		return failing
-	case part < t.shares.Refuse+t.shares.Fail+t.shares.Drop:
+	case part < shares.Refuse+shares.Fail+shares.Drop:
 		return dropped
 	default:
 		return fine
@@ -80,20 +69,4 @@ func (s *Server) characterOf(body []byte) character {
 		latency: s.cfg.MinLatency + time.Duration(part(16)*float64(s.cfg.MaxLatency-s.cfg.MinLatency)),
 		share:   s.cfg.UsedMin + part(20)*(s.cfg.UsedMax-s.cfg.UsedMin),
 	}
-}
-
-// hidden is a limit of requests that clients have to find out. Its user holds a lock.
-type hidden struct {
-	Hidden
-
-	rate     float64 // when it is not halved
-	refusals []time.Time
-}
-
-// at is the rate so long after the first accepted request.
-func (h *hidden) at(since time.Duration) float64 {
-	if since >= h.After && since < h.After+h.For {
-		return h.rate / 2
-	}
-	return h.rate
 }

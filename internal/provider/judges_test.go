@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/provider"
 )
 
-// clock is set by the test between requests.
-type clock struct{ now time.Time }
+// began is when the clock of a test begins.
+var began = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-func (c *clock) at(t *testing.T, s *provider.Server, after time.Duration, user string) (status int, retryAfter string) {
+func at(t *testing.T, s *provider.Server, after time.Duration, user string) (status int, retryAfter string) {
 	t.Helper()
-	c.now = time.Unix(1000, 0).Add(after)
+	<-time.After(time.Until(began.Add(after)))
 	body := strings.Replace(chat110, `"model"`, fmt.Sprintf(`"user":%q,"model"`, user), 1)
 	w := post(t.Context(), s, "/v1/chat/completions", body)
 	return w.Code, w.Header().Get("Retry-After")
@@ -29,10 +30,10 @@ type arrival struct {
 	retryAfter string
 }
 
-func (c *clock) play(t *testing.T, s *provider.Server, arrivals []arrival) {
+func play(t *testing.T, s *provider.Server, arrivals []arrival) {
 	t.Helper()
 	for i, a := range arrivals {
-		if code, after := c.at(t, s, a.after, a.user); code != a.code || after != a.retryAfter {
+		if code, after := at(t, s, a.after, a.user); code != a.code || after != a.retryAfter {
 			t.Errorf("arrival %d: %d %q, want %d %q", i, code, after, a.code, a.retryAfter)
 		}
 	}
@@ -46,12 +47,15 @@ const (
 // A window allows its number of requests at any time. A request just after its end may still count for it.
 func TestWindow(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.Unix(1000, 0)}
+	synctest.Test(t, testWindow)
+}
+
+func testWindow(t *testing.T) {
 	s := newServer(t, provider.Config{
 		Window: provider.WindowQuota{Requests: 3, Period: 10 * time.Second}, Slack: 50 * time.Millisecond,
-		MinLatency: -1, NowFunc: func() time.Time { return c.now },
+		MinLatency: -1,
 	})
-	c.play(t, s, []arrival{
+	play(t, s, []arrival{
 		{0, "", ok, ""},
 		{time.Second, "", ok, ""},
 		{2 * time.Second, "", ok, ""},
@@ -74,15 +78,18 @@ func TestWindow(t *testing.T) {
 
 func TestTenants(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.Unix(1000, 0)}
+	synctest.Test(t, testTenants)
+}
+
+func testTenants(t *testing.T) {
 	s := newServer(t, provider.Config{
 		Requests: provider.Quota{Rate: 10, Capacity: 10}, Tenants: map[string]provider.Quota{"small": {
 			Rate:     1,
 			Capacity: 1,
 		}},
-		Slack: -1, MinLatency: -1, NowFunc: func() time.Time { return c.now },
+		Slack: -1, MinLatency: -1,
 	})
-	c.play(t, s, []arrival{
+	play(t, s, []arrival{
 		{0, "small", ok, ""},
 		{0, "small", many, "1"},
 		{0, "large", ok, ""},
@@ -98,14 +105,17 @@ func TestTenants(t *testing.T) {
 // One request is refused, and requests that arrive during the block are counted.
 func TestBlock(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.Unix(1000, 0)}
+	synctest.Test(t, testBlock)
+}
+
+func testBlock(t *testing.T) {
 	s := newServer(t, provider.Config{
 		Block: provider.Block{
 			Number: 2,
 			For:    5 * time.Second,
-		}, MinLatency: -1, NowFunc: func() time.Time { return c.now },
+		}, MinLatency: -1,
 	})
-	c.play(t, s, []arrival{
+	play(t, s, []arrival{
 		{0, "", ok, ""},
 		{time.Second, "", many, "5"},
 		{time.Second + 900*time.Millisecond, "", ok, ""}, // within a second a worker may not know of the block
@@ -113,7 +123,7 @@ func TestBlock(t *testing.T) {
 		{5*time.Second + 900*time.Millisecond, "", ok, ""},
 		{6 * time.Second, "", ok, ""},
 	})
-	if r := s.Report(); r.Violations != 0 || r.Blocked != 2 || !r.BlockedAt.Equal(time.Unix(1001, 0)) {
+	if r := s.Report(); r.Violations != 0 || r.Blocked != 2 || !r.BlockedAt.Equal(began.Add(time.Second)) {
 		t.Errorf("violations %d, blocked %d at %v", r.Violations, r.Blocked, r.BlockedAt)
 	}
 }
@@ -149,21 +159,21 @@ func TestMomentOfTheHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := time.Unix(1000, 0)
-			s := newServer(t, provider.Config{
-				Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{
-					Rate:     10,
-					Capacity: 600,
-				}, Slack: -1,
-				MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival,
-				NowFunc: func() time.Time { return now },
-			})
-			w := post(t.Context(), s, "/v1/chat/completions", chat110)
-			for name, want := range c.want {
-				if got := w.Header().Get("X-Ratelimit-" + name); got != want {
-					t.Errorf("%s %q, want %q", name, got, want)
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, provider.Config{
+					Requests: provider.Quota{Rate: 1, Capacity: 5}, Tokens: provider.Quota{
+						Rate:     10,
+						Capacity: 600,
+					}, Slack: -1,
+					MinLatency: -1, UsedMin: 0.5, UsedMax: 0.5, HeadersOnArrival: c.onArrival,
+				})
+				w := post(t.Context(), s, "/v1/chat/completions", chat110)
+				for name, want := range c.want {
+					if got := w.Header().Get("X-Ratelimit-" + name); got != want {
+						t.Errorf("%s %q, want %q", name, got, want)
+					}
 				}
-			}
+			})
 		})
 	}
 }
@@ -171,10 +181,13 @@ func TestMomentOfTheHeaders(t *testing.T) {
 // The configured shares of many requests fail. Requests within the time of a refusal are counted.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.Unix(1_700_000_000, 0)}
+	synctest.Test(t, testTrouble)
+}
+
+func testTrouble(t *testing.T) {
 	s := newServer(t, provider.Config{
 		Trouble:    provider.Trouble{Refuse: 0.07, For: 3 * time.Second, Fail: 0.05, Drop: 0.02},
-		MinLatency: -1, NowFunc: func() time.Time { return c.now },
+		MinLatency: -1,
 	})
 	codes := map[int]int{}
 	dropped := func() (dropped bool) {
@@ -183,7 +196,7 @@ func TestTrouble(t *testing.T) {
 		return false
 	}
 	for range 1000 {
-		c.now = c.now.Add(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if dropped() {
 			codes[0]++
 		}

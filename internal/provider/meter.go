@@ -73,7 +73,7 @@ func (w *window) fill(now time.Time) {
 	if !w.limited() {
 		return
 	}
-	number, since := now.UnixNano()/int64(w.quota.Period), time.Duration(now.UnixNano()%int64(w.quota.Period))
+	number, since := w.numberOf(now), time.Duration(now.UnixNano()%int64(w.quota.Period))
 	if number > w.number {
 		w.before = w.left
 		if number > w.number+1 {
@@ -112,33 +112,7 @@ func (w *window) limits() (capacity, level, largest float64) {
 	return w.quota.Requests, w.left, w.quota.Requests
 }
 
-// report sums up how much of the windows was used. Only the used part of the last window counts, because it may not
-// have ended.
-func (w *window) report(calls []*call) MeterReport {
-	m := MeterReport{Rate: w.quota.Requests / w.quota.Period.Seconds(), Capacity: w.quota.Requests}
-	counts := map[int64]float64{}
-	for _, c := range calls {
-		counts[c.at.UnixNano()/int64(w.quota.Period)]++
-	}
-	m.Counted = float64(len(calls))
-	m.Estimated, m.Used = m.Counted, m.Counted
-	if len(calls) == 0 {
-		return m
-	}
-	m.FirstStart, m.LastStart = calls[0].at, calls[len(calls)-1].at
-	first, last := calls[0].at.UnixNano()/int64(w.quota.Period), calls[len(calls)-1].at.UnixNano()/int64(w.quota.Period)
-	whole, used := float64(last-first), m.Counted-counts[last]
-	if whole == 0 {
-		whole, used = 1, m.Counted
-	}
-	m.Utilization = used / (whole * w.quota.Requests)
-	most := 0.
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	m.Windows = []Window{{Seconds: w.quota.Period.Seconds(), Most: most, Allowed: w.quota.Requests}}
-	return m
-}
+func (w *window) numberOf(t time.Time) int64 { return t.UnixNano() / int64(w.quota.Period) }
 
 // flight counts running calls, and refuses a call above most. A zero most limits nothing. Callers hold a lock.
 type flight struct {

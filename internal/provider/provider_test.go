@@ -25,6 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const chat110 = `{"model":"gpt-4o-mini","messages":[{"role":"user",` +
 	`"content":"0123456789012345678901234567890123456789"}],"max_tokens":100}`
 
+// named is chat110 for a task.
+func named(task string) string {
+	return strings.Replace(chat110, `"model"`, `"metadata":{"custom_id":"`+task+`"},"model"`, 1)
+}
+
 func newServer(t *testing.T, cfg provider.Config) *provider.Server {
 	t.Helper()
 	s, err := provider.New(cfg)
@@ -105,11 +110,11 @@ func TestEstimateAndCorrection(t *testing.T) {
 					MinLatency: time.Second, MaxLatency: time.Second, UsedMin: 0.3, UsedMax: 0.3,
 				})
 				var wg sync.WaitGroup
-				wg.Go(func() { post(t.Context(), s, "/v1/chat/completions", chat110, provider.TaskHeader, "a") })
+				wg.Go(func() { post(t.Context(), s, "/v1/chat/completions", named("a")) })
 				synctest.Wait()
 
 				// 10 tokens are left while the call runs.
-				w := post(t.Context(), s, "/v1/chat/completions", chat110, provider.TaskHeader, "b")
+				w := post(t.Context(), s, "/v1/chat/completions", named("b"))
 				wantRefusal(t, w, "tokens", "100", "100000")
 				wg.Wait()
 
@@ -159,14 +164,14 @@ func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind, seconds, mill
 // more.
 func TestRequestsBySlackAndRate(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	now := time.Unix(1_700_000_000, 0)
+	synctest.Test(t, requestsBySlackAndRate)
+}
+
+func requestsBySlackAndRate(t *testing.T) {
 	s := newServer(t, provider.Config{
 		Requests: provider.Quota{Rate: 20, Capacity: 5}, Tokens: provider.Quota{Rate: 1000, Capacity: 600},
 		Slack: 100 * time.Millisecond, MinLatency: -1, KeepEstimate: true,
-		NowFunc: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
 	})
-	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
 	tick := func() *httptest.ResponseRecorder { return post(t.Context(), s, "/v1/tick", `{"id":"x"}`) }
 	for i := range 7 { // 5, and 20/s for 100 ms
 		if w := tick(); w.Code != http.StatusOK {
@@ -175,7 +180,7 @@ func TestRequestsBySlackAndRate(t *testing.T) {
 	}
 	wantRefusal(t, tick(), "requests", "1", "50")
 	wantRefusal(t, post(t.Context(), s, "/v1/chat/completions", chat110), "requests", "1", "50")
-	pass(50 * time.Millisecond)
+	<-time.After(50 * time.Millisecond)
 	w := tick()
 	if w.Code != http.StatusOK {
 		t.Errorf("on time: %d %s", w.Code, w.Body)
@@ -188,7 +193,7 @@ func TestRequestsBySlackAndRate(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	pass(2 * time.Second)
+	<-time.After(2 * time.Second)
 	tick()
 	r := s.Report()
 	if r.Accepted != 9 || r.Violations != 2 || r.Starts["x"] != 9 || r.LongestGapSeconds != 2 {
@@ -315,8 +320,7 @@ func TestTaskOfMetadata(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, provider.Config{MinLatency: -1})
 	for _, key := range []string{"custom_id", "headway_task"} {
-		post(t.Context(), s, "/v1/chat/completions",
-			strings.Replace(chat110, `"model"`, `"metadata":{"`+key+`":"task-1"},"model"`, 1))
+		post(t.Context(), s, "/v1/chat/completions", strings.Replace(named("task-1"), "custom_id", key, 1))
 	}
 	if got := s.Report().Starts["task-1"]; got != 2 {
 		t.Errorf("%d starts", got)

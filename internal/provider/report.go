@@ -54,7 +54,8 @@ type Report struct {
 	// Meters has an entry for each limited meter: [MeterRequests], [MeterTokens], [MeterWindow], and "tenant:NAME".
 	Meters map[string]MeterReport `json:"meters"`
 
-	// Starts counts the accepted requests of each task whose requests name it (see [TaskHeader]).
+	// Starts counts the accepted requests of each task whose requests name it: as headway_task or custom_id in their
+	// metadata, or as the id of a tick.
 	Starts map[string]int `json:"starts"`
 
 	// Order lists the tasks of the accepted requests, in the order of their arrival.
@@ -111,12 +112,6 @@ type Refusal struct {
 	Had   float64   `json:"had"`
 }
 
-// charged is the count of one call for a meter.
-type charged struct {
-	at                       time.Time
-	estimated, used, counted float64
-}
-
 func (a *account) report() Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,10 +121,10 @@ func (a *account) report() Report {
 		Violations: a.refused,
 		Blocked:    a.ignored,
 		BlockedAt:  a.blocked, BlockedTask: a.refusedOne,
-		Hidden:   slices.Clone(a.hidden.refusals),
-		Troubles: slices.Clone(a.trouble.refusals),
+		Hidden:   slices.Clone(a.hidden),
+		Troubles: slices.Clone(a.troubles),
 		Failed:   a.failed,
-		InFlight: a.inFlight,
+		InFlight: int(a.flight.runs),
 		Meters:   map[string]MeterReport{},
 		Starts:   maps.Clone(a.starts),
 		Refusals: append([]Refusal{}, a.refusals...),
@@ -139,26 +134,22 @@ func (a *account) report() Report {
 	if len(calls) > 0 {
 		r.FirstStart, r.LastStart = calls[0].at, calls[len(calls)-1].at
 	}
-	for _, c := range calls {
+	for i, c := range calls {
+		r.LongestGapSeconds = max(r.LongestGapSeconds, c.at.Sub(calls[max(0, i-1)].at).Seconds())
 		r.Order, r.Times, r.Ends = append(r.Order, c.task), append(r.Times, c.at), append(r.Ends, c.end)
 	}
-	requests, tokens := a.counted(calls)
-	for i := 1; i < len(calls); i++ {
-		r.LongestGapSeconds = max(r.LongestGapSeconds, calls[i].at.Sub(calls[i-1].at).Seconds())
-	}
 	if a.requests.limited() {
-		r.Meters[MeterRequests] = reportMeter(a.requests.quota, requests)
+		r.Meters[MeterRequests] = a.reportMeter(a.requests.quota, calls, inRequests)
 	}
 	if a.tokens.limited() {
-		r.Meters[MeterTokens] = reportMeter(a.tokens.quota, tokens)
+		r.Meters[MeterTokens] = a.reportMeter(a.tokens.quota, calls, inTokens)
 	}
 	if a.window.limited() {
-		r.Meters[MeterWindow] = a.window.report(calls)
+		r.Meters[MeterWindow] = a.reportWindow(calls)
 	}
 	for name, m := range a.tenants {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.tenant != name })
-		requests, _ := a.counted(own)
-		r.Meters[meterTenant+name] = reportMeter(m.quota, requests)
+		r.Meters[meterTenant+name] = a.reportMeter(m.quota, own, inRequests)
 	}
 	for _, m := range r.Meters {
 		r.Utilization = max(r.Utilization, m.Utilization)
@@ -166,26 +157,23 @@ func (a *account) report() Report {
 	return r
 }
 
-// counted returns the counts of the calls, in requests and in tokens.
-func (a *account) counted(calls []*call) (requests, tokens []charged) {
-	requests, tokens = make([]charged, len(calls)), make([]charged, len(calls))
-	for i, c := range calls {
-		requests[i] = charged{at: c.at, estimated: 1, used: 1, counted: 1}
-		tokens[i] = charged{at: c.at, estimated: c.estimate, used: c.used, counted: c.used}
-		if a.keep {
-			tokens[i].counted = c.estimate
-		}
-	}
-	return requests, tokens
-}
+// inRequests and inTokens are what a call counts in a meter: the charge on arrival, and the real usage.
+func inRequests(*call) (estimated, used float64) { return 1, 1 }
+
+func inTokens(c *call) (estimated, used float64) { return c.estimate, c.used }
 
 // reportMeter returns the report of one meter. The calls must be in the order of their arrival.
-func reportMeter(quota Quota, calls []charged) MeterReport {
+func (a *account) reportMeter(quota Quota, calls []*call, count func(*call) (estimated, used float64)) MeterReport {
 	m := MeterReport{Rate: quota.Rate, Capacity: quota.Capacity}
-	for _, c := range calls {
-		m.Estimated += c.estimated
-		m.Used += c.used
-		m.Counted += c.counted
+	counted := make([]float64, len(calls))
+	for i, c := range calls {
+		estimated, used := count(c)
+		m.Estimated += estimated
+		m.Used += used
+		if counted[i] = used; a.cfg.KeepEstimate {
+			counted[i] = estimated
+		}
+		m.Counted += counted[i]
 	}
 	if len(calls) > 0 {
 		m.FirstStart, m.LastStart = calls[0].at, calls[len(calls)-1].at
@@ -194,7 +182,7 @@ func reportMeter(quota Quota, calls []charged) MeterReport {
 	for _, length := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second} {
 		m.Windows = append(m.Windows, Window{
 			Seconds: length.Seconds(),
-			Most:    busiest(calls, length),
+			Most:    busiest(calls, counted, length),
 			Allowed: quota.Capacity + quota.Rate*length.Seconds(),
 		})
 	}
@@ -202,16 +190,40 @@ func reportMeter(quota Quota, calls []charged) MeterReport {
 }
 
 // busiest returns the largest count within any window of that length, both ends included.
-func busiest(calls []charged, length time.Duration) float64 {
+func busiest(calls []*call, counted []float64, length time.Duration) float64 {
 	var most, sum float64
 	first := 0
-	for _, c := range calls {
-		sum += c.counted
+	for i, c := range calls {
+		sum += counted[i]
 		for c.at.Sub(calls[first].at) > length {
-			sum -= calls[first].counted
+			sum -= counted[first]
 			first++
 		}
 		most = max(most, sum)
 	}
 	return math.Round(most*1e6) / 1e6
+}
+
+// reportWindow sums up how much of the windows was used. Only the used part of the last window counts, because it may
+// not have ended.
+func (a *account) reportWindow(calls []*call) MeterReport {
+	quota, number := a.window.quota, a.window.numberOf
+	m := a.reportMeter(Quota{Rate: quota.Requests / quota.Period.Seconds(), Capacity: quota.Requests}, calls, inRequests)
+	m.Windows = nil
+	if len(calls) == 0 {
+		return m
+	}
+	counts, most := map[int64]float64{}, 0.
+	for _, c := range calls {
+		counts[number(c.at)]++
+		most = max(most, counts[number(c.at)])
+	}
+	last := number(m.LastStart)
+	whole, used := float64(last-number(m.FirstStart)), m.Counted-counts[last]
+	if whole == 0 {
+		whole, used = 1, m.Counted
+	}
+	m.Utilization = used / (whole * quota.Requests)
+	m.Windows = []Window{{Seconds: quota.Period.Seconds(), Most: most, Allowed: quota.Requests}}
+	return m
 }

@@ -16,10 +16,6 @@ import (
 // goneAfter is how long a call runs on after its client disconnects, if calls in flight are limited.
 const goneAfter = 3 * time.Second
 
-// TaskHeader is the header with the task ID of a request, so that a report counts how often each task ran. A chat
-// request may name the task as headway_task or custom_id in its metadata instead, a tick as its id.
-const TaskHeader = "X-Headway-Task"
-
 // Server is a provider. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
@@ -32,10 +28,9 @@ type Server struct {
 	http     *http.Server
 	served   chan struct{}
 
-	mu      sync.Mutex // guards closed, and orders running.Add before Close
-	closed  bool
-	running sync.WaitGroup // running handlers
-	closing chan struct{}  // closed by Close
+	handlers sync.RWMutex // read-locked by each handler
+	closing  chan struct{}
+	end      func() // closes closing, once
 }
 
 // New returns a provider that does not listen: call its ServeHTTP. The error names every invalid field of the Config.
@@ -45,6 +40,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, account: newAccount(cfg), mux: http.NewServeMux(), closing: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.closing) })
 	s.mux.HandleFunc("POST /v1/chat/completions", s.endpoint("chat", chatCall))
 	s.mux.HandleFunc("POST /v1/responses", s.endpoint("response", responseCall))
 	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint("embeddings", embeddingsCall))
@@ -104,47 +100,27 @@ func (s *Server) Report() Report { return s.account.report() }
 // Close closes all connections, ends all calls and waits for their handlers. A client that still waits for its answer
 // gets none. A second call does nothing.
 func (s *Server) Close() error {
-	if !s.beginClose() {
-		return nil
-	}
+	s.end()
 	var err error
 	if s.http != nil {
-		err = s.http.Close() // Before running.Wait: a handler may read from a silent client.
+		err = s.http.Close() // before the lock: a handler may read from a silent client
 		<-s.served
 	}
-	s.running.Wait()
+	s.handlers.Lock() // waits for the running handlers
+	defer s.handlers.Unlock()
 	return err
-}
-
-// beginClose returns whether it was the first call.
-func (s *Server) beginClose() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.closed = true
-	close(s.closing)
-	return true
-}
-
-// enter returns whether a handler may run. The handler then ends with s.running.Done.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.running.Add(1)
-	}
-	return !s.closed
 }
 
 // ServeHTTP answers one request. All paths below /v1 need an Authorization header with any bearer token.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	s.handlers.RLock()
+	defer s.handlers.RUnlock()
+	select {
+	case <-s.closing:
 		writeError(w, http.StatusServiceUnavailable, "server_error", "", "The server is closed.")
 		return
+	default:
 	}
-	defer s.running.Done()
 	w.Header().Set("X-Request-Id", fmt.Sprintf("req_%08d", s.serial.Add(1)))
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -168,13 +144,6 @@ type job struct {
 	answer    json.RawMessage
 }
 
-// writeLimits sends the rate limit headers, where the limits are not hidden.
-func (s *Server) writeLimits(w http.ResponseWriter, left standing) {
-	if s.cfg.Hidden.After == 0 {
-		writeLimitHeaders(w, left)
-	}
-}
-
 // serve judges a request that arrived at now, waits for its latency and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j job) {
 	if s.cfg.CountUsed {
@@ -182,7 +151,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	}
 	v := s.account.arrive(now, j)
 	if v.call == nil {
-		s.writeLimits(w, v.standing)
+		writeLimits(w, v.standing)
 		writeRefusal(w, v)
 		return
 	}
@@ -197,14 +166,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	}
 	// The usage is counted before the answer leaves, so that no client learns it earlier. A call of a disconnected
 	// client counts too.
-	left := s.account.finish(s.cfg.NowFunc(), v.call, j.used, failed)
+	left := s.account.finish(time.Now(), v.call, j.used, failed)
 	if s.cfg.HeadersOnArrival {
 		left = v.standing
 	}
 	if v.call.fate == dropped {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
-	s.writeLimits(w, left)
+	writeLimits(w, left)
 	switch {
 	case !finished:
 		writeError(w, http.StatusServiceUnavailable, "server_error", "",

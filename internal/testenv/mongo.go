@@ -23,7 +23,13 @@ func Mongo(tb testing.TB) (uri, database string) {
 	}
 	// The name is short, because some servers allow 63 bytes for the whole namespace.
 	database = fmt.Sprintf("hw_%.8s", uuid.NewString())
-	tb.Cleanup(func() { dropDatabase(tb, uri, database) })
+	tb.Cleanup(func() {
+		ctx, cancel := cleanupContext(tb)
+		defer cancel()
+		if err := connect(tb, uri).Database(database).Drop(ctx); err != nil {
+			tb.Errorf("testenv: drop database %s: %v", database, err)
+		}
+	})
 	return uri, database
 }
 
@@ -52,6 +58,12 @@ func Patient(o *options.ClientOptions) { o.SetServerSelectionTimeout(patience) }
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
 	uri, name := Mongo(tb)
+	return connect(tb, uri).Database(name)
+}
+
+// connect returns a client that is disconnected when the test, or its cleanup, ends.
+func connect(tb testing.TB, uri string) *mongo.Client {
+	tb.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
 	if err != nil {
 		tb.Fatalf("testenv: connect to MONGODB_URI: %v", err)
@@ -63,20 +75,5 @@ func Database(tb testing.TB) *mongo.Database {
 			tb.Errorf("testenv: disconnect from MONGODB_URI: %v", err)
 		}
 	})
-	return client.Database(name)
-}
-
-func dropDatabase(tb testing.TB, uri, database string) {
-	tb.Helper()
-	ctx, cancel := cleanupContext(tb)
-	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
-	if err != nil {
-		tb.Errorf("testenv: connect to MONGODB_URI: %v", err)
-		return
-	}
-	defer func() { _ = client.Disconnect(ctx) }()
-	if err := client.Database(database).Drop(ctx); err != nil {
-		tb.Errorf("testenv: drop database %s: %v", database, err)
-	}
+	return client
 }

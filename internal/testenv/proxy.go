@@ -54,8 +54,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is the host:port that clients connect to. It stays the same through Cut
-// and Restore.
+// Addr is the host:port that clients connect to. It stays the same through Cut and Restore.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Cut closes every connection, and resets every new one until Restore. The proxy keeps its port, so that no other

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
 	"sync"
@@ -15,8 +16,7 @@ import (
 )
 
 const (
-	// claimTTL is how long a logical database stays claimed after its test
-	// process died without a cleanup.
+	// claimTTL is how long a logical database stays claimed after its test process died without a cleanup.
 	claimTTL = time.Minute
 	// claimWait is how long a test waits for a free logical database.
 	claimWait = 5 * time.Minute
@@ -39,7 +39,7 @@ const dropClaim = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.ca
 // uses [StartRedisServer].
 func Redis(tb testing.TB) string {
 	tb.Helper()
-	base := parseRedisURL(tb)
+	base, address := parseRedisURL(tb)
 	claims := redis.NewClient(base)
 	tb.Cleanup(func() { _ = claims.Close() })
 
@@ -52,10 +52,11 @@ func Redis(tb testing.TB) string {
 		defer cancel()
 		flush(tb, ctx, &own)
 	})
-	return redisURL(&own)
+	address.Path = fmt.Sprintf("/%d", db)
+	return address.String()
 }
 
-func parseRedisURL(tb testing.TB) *redis.Options {
+func parseRedisURL(tb testing.TB) (*redis.Options, *url.URL) {
 	tb.Helper()
 	raw := os.Getenv("REDIS_URL")
 	if raw == "" {
@@ -66,20 +67,9 @@ func parseRedisURL(tb testing.TB) *redis.Options {
 	if err != nil {
 		tb.Fatalf("testenv: REDIS_URL: %v", err)
 	}
-	options.DB = 0 // database 0 contains the claims, and no test gets it
-	return options
-}
-
-// redisURL formats options as a URL with the database.
-func redisURL(o *redis.Options) string {
-	scheme, user := "redis", ""
-	if o.TLSConfig != nil {
-		scheme = "rediss"
-	}
-	if o.Username != "" || o.Password != "" {
-		user = fmt.Sprintf("%s:%s@", o.Username, o.Password)
-	}
-	return fmt.Sprintf("%s://%s%s/%d", scheme, user, o.Addr, o.DB)
+	address, _ := url.Parse(raw) // valid, because ParseURL has read it
+	options.DB = 0               // database 0 contains the claims, and no test gets it
+	return options, address
 }
 
 // claimDatabase claims a free database until the test ends.

@@ -71,10 +71,7 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 				args = append(args, e.Bucket, e.Flow, e.cost(), e.Class, bounded(e.Turn))
 			}
 		}
-		r, err := w.run(ctx, "look up tasks in the waitlists", w.scripts.arrive, args...)
-		if err != nil {
-			return nil, err
-		}
+		r := w.run(ctx, "look up tasks in the waitlists", w.scripts.arrive, args...)
 		for _, a := range some {
 			one := r.arrived()
 			for range a.Wants {
@@ -98,15 +95,13 @@ func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, e
 func (w *Waitlist) Leave(ctx context.Context, tasks []Task) ([]Arrived, error) {
 	left := make([]Arrived, 0, len(tasks))
 	for some := range slices.Chunk(tasks, together) {
-		r, err := w.run(ctx, "leave the waitlists", w.scripts.leave, lua.Args(some)...)
-		if err != nil {
-			return left, err
-		}
+		r := w.run(ctx, "leave the waitlists", w.scripts.leave, lua.Args(some)...)
 		for range some {
-			left = append(left, r.arrived())
-		}
-		if r.err != nil {
-			return left, r.err
+			one := r.arrived()
+			if r.err != nil {
+				return left, r.err
+			}
+			left = append(left, one)
 		}
 	}
 	return left, nil

@@ -52,19 +52,17 @@ func (w *Waitlist) Dead(ctx context.Context, processes []string) (map[string]boo
 	if len(processes) == 0 {
 		return nil, nil
 	}
-	found := make([]*redis.IntCmd, len(processes))
-	_, err := w.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, process := range processes {
-			found[i] = p.Exists(ctx, root+"caller:"+process)
-		}
-		return nil
-	})
+	keys := make([]string, len(processes))
+	for i, process := range processes {
+		keys[i] = root + "caller:" + process
+	}
+	found, err := w.client.MGet(ctx, keys...).Result()
 	if err != nil {
 		return nil, fmt.Errorf("look for signs of life: %w", err)
 	}
 	dead := map[string]bool{}
 	for i, process := range processes {
-		if found[i].Val() == 0 {
+		if found[i] == nil {
 			dead[process] = true
 		}
 	}

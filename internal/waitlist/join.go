@@ -74,17 +74,11 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 			if err != nil {
 				return nil, fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
 			}
-			if e.Tokens == nil {
-				tokens = []byte("{}")
-			}
 			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
 				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn),
 				e.arrived())
 		}
-		r, err := w.run(ctx, "join a waitlist", w.scripts.join, args...)
-		if err != nil {
-			return nil, err
-		}
+		r := w.run(ctx, "join a waitlist", w.scripts.join, args...)
 		for len(r.texts) > 0 && r.err == nil {
 			bucket := r.text()
 			sums[bucket] = r.sums()

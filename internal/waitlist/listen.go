@@ -33,15 +33,11 @@ func receive(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := messages.Subscribe(ctx, root+channel)
+		_ = messages.Subscribe(ctx, root+channel) // ReceiveMessage repeats it after an error
 		for ctx.Err() == nil {
-			var m *redis.Message
-			if err == nil {
-				m, err = messages.ReceiveMessage(ctx)
-			}
+			m, err := messages.ReceiveMessage(ctx)
 			if err != nil { // Redis is down
 				_ = pause.For(ctx, listenPause)
-				err = nil
 				continue
 			}
 			received(m.Payload)

@@ -20,9 +20,8 @@ type List struct {
 	Waiting, Promoted int
 	// Tokens is the sum of the charges of waiting and promoted tasks, by meter.
 	Tokens map[string]float64
-	// State, Generation and Version are from the last answer of the bucket. State is empty if there is no answer.
-	State               []byte
-	Generation, Version int64
+	// State is from the last answer of the bucket. It is empty if there is no answer.
+	State []byte
 	// Offset is the store's clock less Redis's, as of that answer.
 	Offset time.Duration
 	// Now is the time at which all of this was true.
@@ -99,10 +98,7 @@ func (w *Waitlist) buckets(ctx context.Context, prefix string, most int) (bucket
 }
 
 func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, error) {
-	r, err := w.run(ctx, "describe waitlists", w.scripts.lists, lua.Args(buckets)...)
-	if err != nil {
-		return nil, err
-	}
+	r := w.run(ctx, "describe waitlists", w.scripts.lists, lua.Args(buckets)...)
 	lists := make([]List, len(buckets))
 	for i, bucket := range buckets {
 		lists[i] = r.list(bucket)
@@ -114,8 +110,8 @@ func (w *Waitlist) describe(ctx context.Context, buckets []string) ([]List, erro
 func (r *reply) list(bucket string) List {
 	l := List{
 		Bucket: bucket, Waiting: r.count(), Promoted: r.count(), State: []byte(r.text()),
-		Generation: r.int(), Version: r.int(), Offset: r.duration(), Now: r.moment(),
-		Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(), Tokens: r.sums(), FlowCount: r.count(),
+		Offset: r.duration(), Now: r.moment(), Next: r.moment(), FailedUntil: r.moment(), Faulty: r.flag(),
+		Tokens: r.sums(), FlowCount: r.count(),
 	}
 	for range r.count() {
 		l.Flows = append(l.Flows, Flow{Flow: r.text(), Tasks: r.count()})

@@ -85,10 +85,7 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 	for _, queue := range paused {
 		args = append(args, url.PathEscape(queue))
 	}
-	r, err := w.run(ctx, "look at the waitlists", w.scripts.look, args...)
-	if err != nil {
-		return Look{}, err
-	}
+	r := w.run(ctx, "look at the waitlists", w.scripts.look, args...)
 	look := Look{Now: r.moment(), OnDuty: r.flag(), TookOver: r.flag(), Rest: r.duration()}
 	buckets := r.count()
 	look.Rung = r.rung()
@@ -99,6 +96,13 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 		return Look{}, r.err
 	}
 	return look, nil
+}
+
+// OnDuty returns the ID of the process on duty as dispatcher, or "", and the end of its duty without another look.
+func (w *Waitlist) OnDuty(ctx context.Context) (id string, until, now time.Time, err error) {
+	r := w.run(ctx, "read the dispatcher", w.scripts.onDuty)
+	now, id, until = r.moment(), r.text(), r.moment()
+	return id, until, now, r.err
 }
 
 func (r *reply) due() Due {

@@ -101,6 +101,21 @@ func poisons() map[string]func(ctx context.Context, c *redis.Client) {
 	}
 }
 
+// A dispatcher whose end of duty can't be read is not on duty.
+func TestPoisonedDuty(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		f.check(f.client.HSet(t.Context(), poisonRoot+"dispatcher", "id", "d", "until", "x").Err())
+		if id, until, _, err := f.OnDuty(t.Context()); err != nil || id != "" || !until.IsZero() {
+			t.Errorf("on duty: %q until %v, %v", id, until, err)
+		}
+		if look, err := f.Look(t.Context(), duty("e"), nil); err != nil || !look.OnDuty {
+			t.Errorf("look: %+v, %v", look, err)
+		}
+	})
+}
+
 // A malformed record of one bucket keeps nothing back in others, whatever is done with its task.
 func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 	t.Parallel()

@@ -31,10 +31,7 @@ type Position struct {
 
 // Position returns the place of the task. It changes nothing and never reads the whole list.
 func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
-	r, err := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exactMost)
-	if err != nil {
-		return Position{}, err
-	}
+	r := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exactMost)
 	p := Position{Arrived: r.arrived()}
 	p.List = r.list(p.Bucket)
 	if p.State != StateNew {

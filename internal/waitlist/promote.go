@@ -33,10 +33,7 @@ func (w *Waitlist) Promote(ctx context.Context, id string, plans []Plan) (promot
 	for _, p := range plans {
 		args = lua.Args(p.Promote, append(args, p.Bucket, p.Planned, p.Next.Microseconds(), len(p.Promote))...)
 	}
-	r, err := w.run(ctx, "promote waiting tasks", w.scripts.promote, args...)
-	if err != nil {
-		return nil, false, err
-	}
+	r := w.run(ctx, "promote waiting tasks", w.scripts.promote, args...)
 	onDuty = r.flag()
 	for range r.texts {
 		promoted = append(promoted, r.task())
@@ -80,12 +77,10 @@ func (w *Waitlist) AllPromoted(ctx context.Context) ([]Task, error) {
 // Park stops counting promoted tasks that can't be delivered now: their workers have died, and asynq delivers the
 // tasks again when their leases end. The tasks keep their tags, and are promoted tasks when they arrive.
 func (w *Waitlist) Park(ctx context.Context, tasks []Task) error {
-	_, err := w.run(ctx, "park promoted tasks", w.scripts.park, lua.Args(tasks)...)
-	return err
+	return w.run(ctx, "park promoted tasks", w.scripts.park, lua.Args(tasks)...).err
 }
 
 // Resign ends the duty of the process with this ID, and wakes the others.
 func (w *Waitlist) Resign(ctx context.Context, id string) error {
-	_, err := w.run(ctx, "resign as dispatcher", w.scripts.resign, id)
-	return err
+	return w.run(ctx, "resign as dispatcher", w.scripts.resign, id).err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// reply reads the texts of a script's answer in order, and keeps the first error.
+// reply reads the texts of a script's answer in order. It keeps the first error: that of the script, or of a text.
 type reply struct {
 	operation string
 	texts     []string

@@ -31,8 +31,7 @@ func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) e
 	for _, a := range answers {
 		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner, a.Joins)
 	}
-	_, err := w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, args...)...)
-	return err
+	return w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, args...)...).err
 }
 
 // Failure is the kind of a failed request to a bucket, and the bounds of the pause after it.
@@ -48,11 +47,8 @@ type Failure struct {
 // answer, or Recover is called after an outage of the store. A shorter pause does not replace a longer one. Fail
 // returns the pause in force, and whether the failure began.
 func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause time.Duration, began bool, err error) {
-	r, err := w.run(ctx, "store the failure of a bucket", w.scripts.fail,
+	r := w.run(ctx, "store the failure of a bucket", w.scripts.fail,
 		bucket, f.Shortest.Microseconds(), f.Longest.Microseconds(), f.Random, f.Away)
-	if err != nil {
-		return 0, false, err
-	}
 	pause, began = r.duration(), r.flag()
 	return pause, began, r.err
 }
@@ -61,10 +57,7 @@ func (w *Waitlist) Fail(ctx context.Context, bucket string, f Failure) (pause ti
 // is due.
 func (w *Waitlist) Recover(ctx context.Context) error {
 	for {
-		r, err := w.run(ctx, "end the failures of buckets", w.scripts.recover, together)
-		if err != nil {
-			return err
-		}
+		r := w.run(ctx, "end the failures of buckets", w.scripts.recover, together)
 		if ended := r.count(); ended < together || r.err != nil {
 			return r.err
 		}

@@ -3,6 +3,7 @@ package waitlist
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,8 +38,8 @@ func (w *Waitlist) SetTimers(ctx context.Context, timers []Timer) error {
 				args = append(args, timerStartBy+t.String(), t.StartBy.Microseconds())
 			}
 		}
-		if _, err := w.run(ctx, "set timers of tasks", w.scripts.timers, args...); err != nil {
-			return err
+		if r := w.run(ctx, "set timers of tasks", w.scripts.timers, args...); r.err != nil {
+			return r.err
 		}
 	}
 	return nil
@@ -54,15 +55,10 @@ type Rung struct {
 
 func (r *reply) rung() (all []Rung) {
 	for range r.count() {
-		letter, name := cutLetter(r.text())
-		if task, err := ParseTask(name); err == nil { // else something else has put it there
-			all = append(all, Rung{Task: task, Waits: letter == "S"})
+		text := r.text()
+		if task, err := ParseTask(text[min(1, len(text)):]); err == nil { // else something else has put it there
+			all = append(all, Rung{Task: task, Waits: strings.HasPrefix(text, "S")})
 		}
 	}
 	return all
-}
-
-func cutLetter(text string) (letter, rest string) {
-	n := min(1, len(text))
-	return text[:n], text[n:]
 }

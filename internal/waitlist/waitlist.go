@@ -13,7 +13,6 @@ package waitlist
 import (
 	"context"
 	"embed"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,12 +52,11 @@ func New(client redis.UniversalClient) *Waitlist {
 	}}
 }
 
-// run runs a script. The error names the operation that failed.
-func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Script, args ...any) (*reply, error) {
+// run runs a script. The error of the reply names the operation that failed.
+func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Script, args ...any) *reply {
 	keys := []string{root + "index", root + "failed", root + "dispatcher"}
 	texts, err := script.Run(ctx, w.client, keys, append([]any{root}, args...)...).StringSlice()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", operation, err)
-	}
-	return &reply{operation: operation, texts: texts}, nil
+	r := &reply{operation: operation, texts: texts}
+	r.failed(err)
+	return r
 }

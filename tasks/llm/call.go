@@ -69,10 +69,13 @@ func (c Call) provider() reservations.Charge {
 }
 
 // charged is the part of used tokens that the call is charged for: the other meters may not exist.
-func (c Call) charged(used reservations.Tokens) reservations.Tokens {
-	charged, part := c.reserved(), maps.Clone(used)
-	maps.DeleteFunc(part, func(name string, _ float64) bool {
-		_, ok := charged[name]
+func (c Call) charged(used reservations.Tokens) reservations.Tokens { return among(c.reserved(), used) }
+
+// among is the part of tokens whose meters are charged.
+func among(charged, tokens reservations.Tokens) reservations.Tokens {
+	part := maps.Clone(tokens)
+	maps.DeleteFunc(part, func(meter string, _ float64) bool {
+		_, ok := charged[meter]
 		return !ok
 	})
 	return part

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/internal/redact"
-	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -75,11 +75,18 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {
-	sent := time.Now()
-	called, end := traceCall(ctx, call.Endpoint.path(), call.Request)
-	answer, header, err := c.send(called, call)
+	var answer Answer
+	var header http.Header
+	sent, to := time.Now(), call.Endpoint.path()
+	called, end := traceCall(ctx, to, call.Request)
+	estimate, err := openai.Assess(string(to), call.Request)
+	if err != nil {
+		err = reservations.NotCalled(tasks.Permanent(err))
+	} else {
+		answer, header, err = c.send(called, to, call.Request)
+	}
 	end(answer, err)
-	c.report(ctx, call, answer, err, use)
+	c.report(ctx, call, estimate.Tokens, answer, err, use)
 	if o, ok := c.config.observation(call.provider().Tokens, header, time.Since(sent)); ok {
 		for _, tell := range saw {
 			if tell != nil {
@@ -91,36 +98,41 @@ func (c *Client) Run(
 }
 
 // send sends the request as it is. The header is that of any answer.
-func (c *Client) send(ctx context.Context, call Call) (Answer, http.Header, error) {
-	to := call.Endpoint.path()
-	if _, err := openai.Assess(string(to), call.Request); err != nil {
-		return Answer{}, nil, reservations.NotCalled(tasks.Permanent(err))
-	}
-	ctx, mark := unsent.Watch(ctx)
+func (c *Client) send(ctx context.Context, to Endpoint, request []byte) (Answer, http.Header, error) {
+	ctx, mark := httpcall.Watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	res, err := c.post(ctx, to, call.Request)
+	res, err := c.post(ctx, to, request)
 	if err != nil {
-		return Answer{}, nil, mark(c.failure(to, nil, nil, err))
+		return Answer{}, nil, mark(&Error{Endpoint: to, Err: c.secrets.Error(err, messageLength)})
+	}
+	e := &Error{
+		Endpoint: to, StatusCode: res.StatusCode, RequestID: c.redact(res.Header.Get("X-Request-Id")),
+		RetryAfter: openai.RetryAfter(res.StatusCode, res.Header),
 	}
 	if res.StatusCode >= http.StatusBadRequest {
 		// An error stays what its status says, however long its page is.
 		text, _ := io.ReadAll(io.LimitReader(res.Body, intake.Free))
 		_ = res.Body.Close()
-		return Answer{}, res.Header, c.failure(to, res, text, nil)
+		c.explain(e, text)
+		return Answer{}, res.Header, e.marked()
 	}
 	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
 	defer release()
-	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return Answer{}, res.Header, c.failure(to, res, nil, err)
-	}
+	err = errors.Join(err, res.Body.Close())
 	body = c.secrets.Bytes(body)
-	answer := Answer{Body: body, RequestID: c.redact(res.Header.Get("X-Request-Id"))}
-	if problem := c.unusable(res, body); problem != "" {
-		return Answer{}, res.Header, &Error{
-			Endpoint: to, StatusCode: res.StatusCode, RequestID: answer.RequestID, Message: problem,
-		}
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		e.Err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
+	case err != nil:
+		e.Err = c.secrets.Error(err, messageLength)
+	default:
+		e.Message = c.unusable(res, body)
 	}
+	if e.Err != nil || e.Message != "" {
+		return Answer{}, res.Header, e.marked()
+	}
+	answer := Answer{Body: body, RequestID: e.RequestID}
 	if used, ok := openai.UsageOf(body); ok {
 		answer.Usage = openai.Metered(used)
 	}
@@ -186,47 +198,24 @@ func (p *problem) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// failure is the error of a call. Res is nil if there was no answer. Text is the body of an answer that is an error.
-func (c *Client) failure(to Endpoint, res *http.Response, text []byte, err error) error {
-	e := &Error{Endpoint: to}
-	if errors.Is(err, intake.ErrTooLarge) {
-		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
-		e.Err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
-		return tasks.Permanent(e)
+// explain adds what the body of an error says.
+func (c *Client) explain(e *Error, text []byte) {
+	var answer struct {
+		Error struct{ Code, Type, Param, Message word }
 	}
-	if res != nil {
-		e.StatusCode, e.RequestID = res.StatusCode, c.redact(res.Header.Get("X-Request-Id"))
-		e.RetryAfter = openai.RetryAfter(res.StatusCode, res.Header)
-	}
-	if e.StatusCode >= http.StatusBadRequest {
-		var answer struct {
-			Error struct{ Code, Type, Param, Message word }
-		}
-		_ = json.Unmarshal(text, &answer) // an error of another shape has none of them
-		e.Code, e.Type = c.redact(string(answer.Error.Code)), c.redact(string(answer.Error.Type))
-		e.Param, e.Message = c.redact(string(answer.Error.Param)), c.redact(string(answer.Error.Message))
-		if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
-			e.Message = c.redact(strings.TrimSpace(string(text)))
-		}
-		if e.StatusCode != http.StatusUnauthorized {
-			e.Body = c.secrets.Bytes(text)
-			e.Body = e.Body[:min(len(e.Body), bodyLength)]
-		}
+	_ = json.Unmarshal(text, &answer) // an error of another shape has none of them
+	said := answer.Error
+	e.Code, e.Type, e.Param = c.redact(string(said.Code)), c.redact(string(said.Type)), c.redact(string(said.Param))
+	e.Message = c.redact(string(said.Message))
+	if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
+		e.Message = c.redact(strings.TrimSpace(string(text)))
 	}
 	if e.StatusCode == http.StatusUnauthorized {
 		e.Message = "" // providers repeat a part of the key where they refuse it
+		return
 	}
-	if e.StatusCode < http.StatusBadRequest {
-		e.Err = c.secrets.Error(err, messageLength)
-	}
-	switch {
-	case e.permanent():
-		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && refuses(e.StatusCode):
-		return tasks.RetryAfter(e.RetryAfter, e)
-	default:
-		return e
-	}
+	e.Body = c.secrets.Bytes(text)
+	e.Body = e.Body[:min(len(e.Body), bodyLength)]
 }
 
 // word is a text of an error; gateways send some as numbers.

@@ -96,9 +96,7 @@ func (c Config) validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = TimeoutDefault
-	}
+	c.Timeout = cmp.Or(c.Timeout, TimeoutDefault)
 	c.BaseURL = cmp.Or(c.BaseURL, BaseURLDefault)
 	c.MaxBody = cmp.Or(c.MaxBody, MaxBodyDefault)
 	if c.Memory == nil {

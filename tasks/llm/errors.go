@@ -1,10 +1,14 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/internal/httpcall"
+	"github.com/headway-go/headway/tasks"
 )
 
 // Error is a call that failed. Its text never holds the API key.
@@ -54,26 +58,28 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refuses says whether an answer with this status asks all callers to wait, if it names a time.
-func refuses(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+// marked marks the failure as permanent, as refused, or as neither.
+func (e *Error) marked() error {
+	if e.permanent() {
+		return tasks.Permanent(e)
+	}
+	return httpcall.Refusal(e, e.StatusCode, e.RetryAfter)
 }
 
 // tooLarge begins the message in which OpenAI's API refuses a request that is above the whole limit. A request that
 // only comes too early gets the same status and code.
 const tooLarge = "Request too large"
 
-// permanent reports whether no retry can succeed. That is a 4xx other than a timeout (408), a conflict (409), too
-// early (425), too many requests (429) and a refused key (401). A refused key is the worker's fault and not the task's.
-// A 429 is permanent if the request is larger than the provider's whole limit.
+// permanent reports whether no retry can succeed. That is a 4xx that a later call gets again, other than a refused key
+// (401), which is the worker's fault and not the task's. A 429 is permanent if the request is larger than the
+// provider's whole limit, and so is an answer that is too large.
 func (e *Error) permanent() bool {
-	if e.StatusCode == http.StatusTooManyRequests {
-		return strings.HasPrefix(e.Message, tooLarge)
-	}
 	switch e.StatusCode {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+	case http.StatusTooManyRequests:
+		return strings.HasPrefix(e.Message, tooLarge)
+	case http.StatusUnauthorized:
 		return false
 	default:
-		return e.StatusCode >= 400 && e.StatusCode < 500
+		return e.StatusCode >= 400 && !httpcall.MayRetry(e.StatusCode) || errors.Is(e.Err, ErrTooLarge)
 	}
 }

@@ -1,10 +1,10 @@
 package llm
 
 import (
-	"maps"
 	"net/http"
 	"time"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
@@ -36,7 +36,7 @@ const (
 //		return tasks.RetryAfter(wait, err)
 //	}
 func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
-	if refuses(res.StatusCode) {
+	if httpcall.Refuses(res.StatusCode) {
 		wait = openai.RetryAfter(res.StatusCode, res.Header)
 	}
 	return Config{}.left(res.Header), wait
@@ -81,10 +81,6 @@ func (c Config) observation(
 	if c.Sync == SyncOff || len(h) == 0 || len(charge) == 0 {
 		return o, false
 	}
-	o = reservations.Observation{Remaining: c.left(h), Age: age, Up: c.Sync == SyncBoth}
-	maps.DeleteFunc(o.Remaining, func(meter string, _ float64) bool {
-		_, charged := charge[meter]
-		return !charged
-	})
+	o = reservations.Observation{Remaining: among(charge, c.left(h)), Age: age, Up: c.Sync == SyncBoth}
 	return o, len(o.Remaining) > 0
 }

@@ -16,7 +16,7 @@ const usageTimes = 20
 
 // report calls use with what was used.
 func (c *Client) report(
-	ctx context.Context, call Call, answer Answer, err error, use func(reservations.Tokens),
+	ctx context.Context, call Call, estimate estimates.Tokens, answer Answer, err error, use func(reservations.Tokens),
 ) {
 	nothing := reservations.Unused(call.Taken...)
 	if use == nil || len(nothing) == 0 {
@@ -25,8 +25,7 @@ func (c *Client) report(
 	switch {
 	case err == nil && answer.Usage != nil:
 		used := call.charged(answer.Usage)
-		expected, failed := openai.Assess(string(call.Endpoint.path()), call.Request)
-		if failed == nil && bound(used, call.reserved(), openai.Metered(expected.Tokens)) {
+		if bound(used, call.reserved(), openai.Metered(estimate)) {
 			c.config.Logger.WarnContext(ctx,
 				"the answer names a usage far above what was reserved: no more than a multiple of that is charged",
 				slog.Any("usage", answer.Usage), slog.Int("times", usageTimes), slog.Any("charged", used),

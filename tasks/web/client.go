@@ -9,10 +9,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/redact"
-	"github.com/headway-go/headway/internal/retryheader"
-	"github.com/headway-go/headway/internal/unsent"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -53,7 +52,7 @@ func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Token
 func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
-	ctx, mark := unsent.Watch(ctx)
+	ctx, mark := httpcall.Watch(ctx)
 	request, secret, err := c.request(ctx, r)
 	if err != nil {
 		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
@@ -82,10 +81,11 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	case err != nil:
 		err = c.secrets.Error(fmt.Errorf("read the answer: %w", err), messageLength)
 	}
-	return Answer{}, kindOf(&Error{
-		Answer: answer, RetryAfter: retryheader.After(res.Header), Err: err, secret: secret,
+	failed := &Error{
+		Answer: answer, RetryAfter: httpcall.Wait(res.Header), Err: err, secret: secret,
 		message: redact.Cut(string(answer.Body[:min(len(answer.Body), messageLength+1)]), messageLength),
-	})
+	}
+	return Answer{}, failed.marked()
 }
 
 // answer returns the answer with all secrets replaced.
@@ -107,20 +107,6 @@ func packing(h http.Header) string {
 		return ""
 	}
 	return encoding
-}
-
-// kindOf marks a failure as permanent, refused or neither.
-func kindOf(e *Error) error {
-	status := e.Answer.StatusCode
-	switch {
-	case e.permanent():
-		return tasks.Permanent(e)
-	case e.RetryAfter > 0 && e.Err == nil &&
-		(status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
-		return tasks.RetryAfter(e.RetryAfter, e)
-	default:
-		return e
-	}
 }
 
 // request returns the HTTP request, and whether it contains a secret. The error is as for Config.Check.

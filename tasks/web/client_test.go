@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
@@ -264,6 +265,18 @@ func TestKindsOfFailures(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: to come back after %v, want %v (%v)", path, got, want, err)
 		}
+	}
+}
+
+// A refusal blocks the bucket also if the body of the answer breaks off.
+func TestRefusalWhosePageBreaksOff(t *testing.T) {
+	t.Parallel()
+	address := testenv.Raw(t, "HTTP/1.1 429 Slow\r\nRetry-After: 5\r\nContent-Length: 100\r\n\r\nslow do")
+	client := newClient(t, web.Config{AllowHosts: []string{address}})
+	_, err := client.Run(t.Context(), web.Request{URL: "http://" + address + "/"}, nil)
+	refusal, ok := errors.AsType[*reservations.RetryAfterError](err)
+	if !ok || refusal.After != 5*time.Second || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v, want a refusal for 5s", err)
 	}
 }
 

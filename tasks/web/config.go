@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,21 +65,14 @@ func (c Config) validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = TimeoutDefault
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = MaxBodyDefault
-	}
+	c.Timeout, c.MaxBody = cmp.Or(c.Timeout, TimeoutDefault), cmp.Or(c.MaxBody, MaxBodyDefault)
 	if c.Memory == nil {
 		c.Memory = intake.New(0)
 	}
 	last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	own := &http.Client{CheckRedirect: last}
+	own := &http.Client{CheckRedirect: last, Transport: intake.Transport()}
 	if c.HTTPClient != nil {
 		own.Transport = c.HTTPClient.Transport
-	} else {
-		own.Transport = intake.Transport()
 	}
 	c.HTTPClient = own
 	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)
@@ -106,20 +100,12 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 	if err != nil {
 		return nil, origin{}, err
 	}
-	if !c.allows(to) {
+	if !lists(c.AllowHosts, false, to) {
 		const problem = "host %.200q must be listed under http.allow_hosts"
 		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", problem, to.address()), ErrHostNotAllowed)
 	}
 	target.Host = to.address()
 	return target, to, nil
-}
-
-// allows returns whether an origin is listed.
-func (c Config) allows(to origin) bool {
-	return slices.ContainsFunc(c.AllowHosts, func(text string) bool {
-		origins, _ := listed(text, false)
-		return slices.Contains(origins, to)
-	})
 }
 
 // redacting returns the values of all secrets, to remove them from texts.

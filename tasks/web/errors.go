@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
 )
 
 // ErrHostNotAllowed means that a request's host is not in Config.AllowHosts.
@@ -63,19 +65,26 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// marked marks the failure as permanent, as refused, or as neither.
+func (e *Error) marked() error {
+	if e.permanent() {
+		return tasks.Permanent(e)
+	}
+	return httpcall.Refusal(e, e.Answer.StatusCode, e.RetryAfter)
+}
+
 // permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
-// any status but these: timeout (408), conflict (409), too early (425), too many requests (429), all of 5xx. A
-// refused secret (401) is the worker's fault and not the task's, so it is not permanent either.
+// any status that a later call gets again. A refused secret (401) is the worker's fault and not the task's, so it is
+// not permanent.
 func (e *Error) permanent() bool {
 	switch status := e.Answer.StatusCode; {
 	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
 		return true
-	case status == 0, e.Err != nil, status >= http.StatusInternalServerError:
+	case status == 0, e.Err != nil:
 		return false
 	case status == http.StatusUnauthorized:
 		return !e.secret
 	default:
-		return status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly &&
-			status != http.StatusTooManyRequests
+		return !httpcall.MayRetry(status)
 	}
 }

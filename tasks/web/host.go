@@ -17,10 +17,7 @@ func (o origin) String() string { return o.scheme + "://" + o.address() }
 
 // address returns the host, with its port unless it is the standard port of the scheme.
 func (o origin) address() string {
-	if o.port == standardPort(o.scheme) {
-		return bracketed(o.host)
-	}
-	return net.JoinHostPort(o.host, o.port)
+	return strings.TrimSuffix(net.JoinHostPort(o.host, o.port), ":"+standardPort(o.scheme))
 }
 
 func standardPort(scheme string) string {
@@ -90,9 +87,10 @@ func listed(host string, secret bool) (all []origin, err error) {
 	return all, nil
 }
 
-func bracketed(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
+// lists returns whether a list of hosts names an origin. Secret is true for the hosts of a Secret.
+func lists(hosts []string, secret bool, to origin) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		origins, _ := listed(host, secret)
+		return slices.Contains(origins, to)
+	})
 }

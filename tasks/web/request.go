@@ -7,8 +7,9 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/headway-go/headway/tasks"
 )
@@ -41,13 +42,11 @@ func (Request) TaskType() string { return TaskType }
 // methodLength is the length of the longest method, in bytes.
 const methodLength = 40
 
-// validate returns the first fault that does not depend on a client, or nil.
+// validate returns the first fault outside of the URL that does not depend on a client, or nil.
 func (r Request) validate() error {
-	if r.Method != "" && !isToken(r.Method) || len(r.Method) > methodLength || r.Method == http.MethodConnect {
+	isToken := r.Method == "" || httpguts.ValidHeaderFieldName(r.Method)
+	if !isToken || len(r.Method) > methodLength || r.Method == http.MethodConnect {
 		return unsendable("method", "%.40q can't be sent", r.Method)
-	}
-	if _, _, err := r.target(); err != nil {
-		return err
 	}
 	for _, name := range sorted(r.Header) {
 		if err := checkHeader(name, r.Header[name]); err != nil {
@@ -127,24 +126,12 @@ func ownHeaders() []string {
 func checkHeader(name, value string) error {
 	field := fmt.Sprintf("header.%.60s", name)
 	switch {
-	case !isToken(name):
+	case !httpguts.ValidHeaderFieldName(name):
 		return unsendable("header", "%.60q is not a valid name of a header", name)
 	case slices.Contains(ownHeaders(), textproto.CanonicalMIMEHeaderKey(name)):
 		return unsendable(field, "can't be set by a request")
-	case !isValue(value):
+	case !httpguts.ValidHeaderFieldValue(value):
 		return unsendable(field, "has a control character in its value")
 	}
 	return nil
-}
-
-// isToken returns whether a text can be a method or the name of a header.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
-	})
-}
-
-// isValue returns whether a text can be the value of a header. It must not begin another header.
-func isValue(text string) bool {
-	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

@@ -3,8 +3,9 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Secret is a value that a worker may send for tasks, and the hosts that may receive it.
@@ -31,18 +32,10 @@ func (c Config) checkSecret(name string, fault func(field, format string, args .
 		switch origins, err := listed(host, true); {
 		case err != nil:
 			fault(field, "%q must be a host or host:port for https, or begin with http://", host)
-		case !c.allows(origins[0]):
+		case !lists(c.AllowHosts, false, origins[0]):
 			fault(field, "%q is not in allow_hosts", host)
 		}
 	}
-}
-
-// sendable returns whether the secret may be sent to an origin.
-func (s Secret) sendable(to origin) bool {
-	return slices.ContainsFunc(s.Hosts, func(text string) bool {
-		origins, _ := listed(text, true)
-		return slices.Contains(origins, to)
-	})
 }
 
 // header returns the headers for an origin, with secrets filled in, and whether there are any secrets.
@@ -79,9 +72,9 @@ func (c Config) fill(header, value string, to origin) (filled string, secret boo
 		switch {
 		case !ok:
 			return fault("wants the secret %.60q, which is not listed under http.secrets", name)
-		case !s.sendable(to):
+		case !lists(s.Hosts, true, to):
 			return fault("wants the secret %.60q, which is not listed for %.200s under http.secrets", name, to)
-		case !isValue(s.Value):
+		case !httpguts.ValidHeaderFieldValue(s.Value):
 			return fault("wants the secret %.60q, which has a control character", name)
 		}
 		b.WriteString(s.Value)

@@ -13,8 +13,8 @@
 --	ARGV[7] -> this process.
 --	ARGV[8] -> for how many milliseconds it takes the backlog.
 --
--- Output: the number of active tasks, or -1 if another process takes the backlog. Then, for each active and each
--- pending task, in the order of delivery: its ID and asynq's message.
+-- Output: the number of active tasks, or -1 if another process takes the backlog. Then the ID and asynq's message of
+-- each active task, the newest first, and of each pending task, in the order of delivery.
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local owner, till = string.match(redis.call("GET", KEYS[4]) or "", "^(%S+) (%d+)$")
@@ -29,9 +29,10 @@ if owner and owner ~= ARGV[7] and tonumber(till) > now then
 end
 redis.call("SET", KEYS[4], ARGV[7] .. " " .. string.format("%.0f", now + tonumber(ARGV[8])), "PX", ARGV[8])
 
--- read reads tasks in order of a state, and returns their IDs and messages.
+-- read adds tasks of a state to the answer.
+local answer = {"0"}
 local function read(ids, from, to, step, state)
-	local found, left = {}, tonumber(ARGV[4])
+	local left = tonumber(ARGV[4])
 	for i = from, to, step do
 		if left <= 0 then
 			break
@@ -39,25 +40,17 @@ local function read(ids, from, to, step, state)
 		local t = redis.call("HMGET", ARGV[1] .. ids[i], "state", "msg", "group", "headway_left",
 			"headway_woken", "pending_since")
 		if t[1] == state and t[2] and (not t[3] or t[3] == "") and not t[4] and not woken(t[5], t[6]) then
-			found[#found + 1] = {ids[i], t[2]}
+			answer[#answer + 1] = ids[i]
+			answer[#answer + 1] = t[2]
 			left = left - #t[2]
 		end
 	end
-	return found
 end
 
 local newest = redis.call("LRANGE", KEYS[3], 0, tonumber(ARGV[6]) - 1)
-local active = read(newest, 1, #newest, 1, "active")
+read(newest, 1, #newest, 1, "active")
+answer[1] = tostring((#answer - 1) / 2)
 local n = wokenBefore(tonumber(ARGV[5]))
 local next = redis.call("LRANGE", KEYS[1], -n - tonumber(ARGV[2]), -n - 1)
-local pending = read(next, #next, 1, -1, "pending")
-local answer = {tostring(#active)}
-for i = #active, 1, -1 do
-	answer[#answer + 1] = active[i][1]
-	answer[#answer + 1] = active[i][2]
-end
-for i = 1, #pending do
-	answer[#answer + 1] = pending[i][1]
-	answer[#answer + 1] = pending[i][2]
-end
+read(next, #next, 1, -1, "pending")
 return answer

@@ -35,14 +35,6 @@ const (
 // ErrUnavailable means that the database did not answer. No counts are lost: the next Share sends them.
 var ErrUnavailable = errors.New("keeper: the database is not available")
 
-// Options are the options of a Keeper. The zero value is right for production.
-type Options struct {
-	// Every is how often Run shares. Defaults to EveryDefault.
-	Every time.Duration
-	// Logger gets the learned estimates now and then, at INFO. Nil logs nothing.
-	Logger *slog.Logger
-}
-
 // Keeper shares the counts of one Learner. It is safe for concurrent use, by any number of processes.
 type Keeper struct {
 	learner   *estimates.Learner
@@ -51,15 +43,10 @@ type Keeper struct {
 	log       *slog.Logger
 }
 
-// New returns a Keeper of learner in db. It sends nothing; see Load and Run. The caller disconnects the client.
-func New(db *mongo.Database, learner *estimates.Learner, o Options) *Keeper {
-	if o.Every <= 0 {
-		o.Every = EveryDefault
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: o.Every, log: o.Logger}
+// New returns a Keeper of learner in db. It sends nothing; see Load and Run. Run shares every so often, and logs the
+// learned estimates now and then, at INFO. The caller disconnects the client.
+func New(db *mongo.Database, learner *estimates.Learner, every time.Duration, log *slog.Logger) *Keeper {
+	return &Keeper{learner: learner, documents: db.Collection(CollectionDefault), every: every, log: log}
 }
 
 // EnsureIndexes creates the index that deletes models without calls for 90 days.
@@ -183,14 +170,11 @@ func (k *Keeper) logError(ctx context.Context, err error, failing bool) bool {
 // report logs the learned estimates.
 func (k *Keeper) report(ctx context.Context) {
 	for _, l := range k.learner.Learned() {
-		k.log.InfoContext(
-			ctx, "estimates have learned", slog.String("limit", l.Limit), slog.String("model",
-				l.Model), slog.Int64("requests", l.N),
-			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output), slog.Float64("open_ratio",
-				l.Open),
-			slog.Float64("reserved_to_used_p10", l.ErrorP10), slog.Float64("reserved_to_used_p50",
-				l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
-			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used),
-		)
+		k.log.InfoContext(ctx, "estimates have learned",
+			slog.String("limit", l.Limit), slog.String("model", l.Model), slog.Int64("requests", l.N),
+			slog.Float64("input_ratio", l.Input), slog.Float64("output_ratio", l.Output),
+			slog.Float64("open_ratio", l.Open), slog.Float64("reserved_to_used_p10", l.ErrorP10),
+			slog.Float64("reserved_to_used_p50", l.ErrorP50), slog.Float64("reserved_to_used_p90", l.ErrorP90),
+			slog.Float64("reserved", l.Reserved), slog.Float64("used", l.Used))
 	}
 }

@@ -23,13 +23,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // process returns the learner and keeper of one process of a fleet.
-func process(t *testing.T, db *mongo.Database, o keeper.Options) (*estimates.Learner, *keeper.Keeper) {
+func process(t *testing.T, db *mongo.Database, log slog.Handler) (*estimates.Learner, *keeper.Keeper) {
 	t.Helper()
 	learner, err := estimates.New(estimates.Config{Quantile: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return learner, keeper.New(db, learner, o)
+	return learner, keeper.New(db, learner, time.Millisecond, slog.New(log))
 }
 
 func sample(used float64) estimates.Sample {
@@ -47,7 +47,7 @@ func TestAFleetLearnsTogether(t *testing.T) {
 	const processes, rounds = 4, 10
 	var group sync.WaitGroup
 	for range processes {
-		learner, k := process(t, db, keeper.Options{})
+		learner, k := process(t, db, slog.DiscardHandler)
 		if err := k.EnsureIndexes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestAFleetLearnsTogether(t *testing.T) {
 		})
 	}
 	group.Wait()
-	learner, k := process(t, db, keeper.Options{})
+	learner, k := process(t, db, slog.DiscardHandler)
 	if err := k.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func TestAFleetLearnsTogether(t *testing.T) {
 func TestAFleetForgets(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	one, keepOne := process(t, db, keeper.Options{})
-	two, keepTwo := process(t, db, keeper.Options{})
+	one, keepOne := process(t, db, slog.DiscardHandler)
+	two, keepTwo := process(t, db, slog.DiscardHandler)
 	for i := range 30 {
 		used := 90.
 		if i >= 20 {
@@ -114,7 +114,7 @@ func TestAFleetForgets(t *testing.T) {
 
 func TestWhatCannotBeSharedIsKept(t *testing.T) {
 	t.Parallel()
-	learner, k := process(t, testenv.Database(t), keeper.Options{})
+	learner, k := process(t, testenv.Database(t), slog.DiscardHandler)
 	learner.Observe(sample(30))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -134,7 +134,7 @@ func TestWhatCannotBeSharedIsKept(t *testing.T) {
 func TestFewLargeRequestsSayNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	learner, k := process(t, db, keeper.Options{})
+	learner, k := process(t, db, slog.DiscardHandler)
 	large := sample(1000)
 	large.Estimated = estimates.Tokens{Input: 4000, Output: 5000}
 	for _, n := range []int{19, 1} {
@@ -144,7 +144,7 @@ func TestFewLargeRequestsSayNothing(t *testing.T) {
 		if err := k.Share(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		reader, other := process(t, db, keeper.Options{})
+		reader, other := process(t, db, slog.DiscardHandler)
 		if err := other.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestDocumentsThatMakeNoSense(t *testing.T) {
 		[]any{bson.D{{Key: "_id", Value: "x"}, {Key: "g0", Value: "text"}}, good}); err != nil {
 		t.Fatal(err)
 	}
-	learner, k := process(t, db, keeper.Options{})
+	learner, k := process(t, db, slog.DiscardHandler)
 	if err := k.Load(t.Context()); !errors.Is(err, keeper.ErrMalformed) || !strings.Contains(err.Error(), `"x"`) {
 		t.Errorf("got %v", err)
 	}
@@ -186,10 +186,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var log bytes.Buffer
-	learner, k := process(t, db, keeper.Options{
-		Every:  time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	})
+	learner, k := process(t, db, slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -199,7 +196,7 @@ func TestRun(t *testing.T) {
 	learner.Observe(sample(30))
 	cancel()
 	<-ended
-	other, reader := process(t, db, keeper.Options{})
+	other, reader := process(t, db, slog.DiscardHandler)
 	if err := reader.Load(t.Context()); err != nil || len(other.Learned()) != 1 {
 		t.Errorf("%+v, %v", other.Learned(), err)
 	}

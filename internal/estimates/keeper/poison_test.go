@@ -1,6 +1,7 @@
 package keeper_test
 
 import (
+	"log/slog"
 	"math"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestCountsBeyondAllMeasure(t *testing.T) {
 	if _, err := db.Collection(keeper.CollectionDefault).InsertMany(t.Context(), documents); err != nil {
 		t.Fatal(err)
 	}
-	learner, k := process(t, db, keeper.Options{})
+	learner, k := process(t, db, slog.DiscardHandler)
 	if err := k.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

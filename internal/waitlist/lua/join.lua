@@ -16,13 +16,8 @@ for i = 2, #ARGV, 12 do
 	end
 
 	local kept, early = unpack(redis.call("HMGET", record, inside, given))
+	kept, early = place(kept) and kept, place(early) and early
 	local tag, cost, of = nil, tonumber(ARGV[i + 3]), nil
-	if not place(kept) then
-		kept = nil
-	end
-	if not place(early) then
-		early = nil
-	end
 	local known = kept or early and cost >= 0
 	if known then
 		local _
@@ -70,12 +65,8 @@ for i = 3, #ARGV, 12 do
 	local bucket = ARGV[i]
 	if not named[bucket] then
 		named[bucket] = true
-		local sums = redis.call("HGETALL", root .. "sums:" .. bucket)
-		answer[#answer + 1] = bucket
-		answer[#answer + 1] = tostring(#sums / 2)
-		for _, text in ipairs(sums) do
-			answer[#answer + 1] = text
-		end
+		add(answer, bucket)
+		addPairs(answer, redis.call("HGETALL", root .. "sums:" .. bucket))
 	end
 end
 return answer

@@ -33,17 +33,13 @@ if duty and duty ~= id and number(ends) > now then
 end
 
 local answer, seen = {whole(now), "1", duty == id and "0" or "1", "", ""}, 0
-local function add(...)
-	for _, text in ipairs({...}) do
-		answer[#answer + 1] = text
-	end
-end
 local timer, rung = nextTimer(), {}
 if timer and timer <= now then
 	rung = ring(most)
 	timer = nextTimer()
 end
-add(tostring(#rung), unpack(rung))
+add(answer, tostring(#rung))
+addAll(answer, rung)
 
 -- retried puts promoted tasks that did not begin in time back into their lists.
 local function retried(bucket)
@@ -59,12 +55,12 @@ local function retried(bucket)
 end
 
 local function addTask(task, record, since)
-	add(task, exact(record.tag), record.tokens, record.urgent, record.reserved, since)
+	add(answer, task, exact(record.tag), record.tokens, record.urgent, record.reserved, since)
 end
 
 local function addPromoted(bucket)
 	local promoted = redis.call("ZRANGE", root .. "promoted:" .. bucket, 0, promotedMost - 1, "WITHSCORES")
-	add(tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), "0")
+	add(answer, tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), "0")
 	local number, found = #answer, 0
 	for i = 1, #promoted, 2 do
 		local record = read(bucket, promoted[i])
@@ -79,7 +75,7 @@ end
 
 -- addHeads returns true if it found tasks without a record: they leave the list, and the bucket stays due.
 local function addHeads(bucket)
-	add("0")
+	add(answer, "0")
 	local number, found, lost = #answer, 0, {}
 	local others = first(bucket, most, paused, function(head)
 		if head.record then
@@ -93,7 +89,7 @@ local function addHeads(bucket)
 		unlist(bucket, head.lane, head.id)
 	end
 	answer[number] = tostring(found)
-	add(others > 0 and "1" or "0")
+	add(answer, others > 0 and "1" or "0")
 	seen = seen + found + #lost
 	return #lost > 0
 end
@@ -109,7 +105,7 @@ for _, bucket in ipairs(due) do
 		redis.call("ZADD", KEYS[1], whole(number(failed)), bucket)
 	elseif not tidy(bucket) then
 		retried(bucket)
-		add(bucket, "0", state or "", whole(number(offset)), failed and "1" or "0")
+		add(answer, bucket, "0", state or "", whole(number(offset)), failed and "1" or "0")
 		local planned = #answer - 3
 		addPromoted(bucket)
 		if addHeads(bucket) then

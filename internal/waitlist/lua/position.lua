@@ -57,15 +57,12 @@ else
 	exactly = ahead <= most
 end
 
-local sums, meters = {}, 0
-local function add(meter, n)
-	if not sums[meter] then
-		meters = meters + 1
-	end
+local sums = {}
+local function sum(meter, n)
 	sums[meter] = (sums[meter] or 0) + n
 end
 local function charged(other)
-	eachMeter(redis.call("HGET", root .. "task:" .. other, "tokens"), add)
+	eachMeter(redis.call("HGET", root .. "task:" .. other, "tokens"), sum)
 end
 if exactly then
 	local last = state == "2" and "(" .. whole(since) or "+inf"
@@ -79,17 +76,14 @@ else
 	local all = count(bucket) + redis.call("ZCARD", promoted)
 	local kept = redis.call("HGETALL", root .. "sums:" .. bucket)
 	for i = 1, #kept, 2 do
-		add(kept[i], number(kept[i + 1]) / all * ahead)
+		sum(kept[i], number(kept[i + 1]) / all * ahead)
 	end
 end
-for _, text in ipairs({
-	exact(record.tag), record.tokens, record.urgent, record.reserved, flow, record.class, whole(since), tostring(rank),
-	exactly and "1" or "0", tostring(meters),
-}) do
-	answer[#answer + 1] = text
-end
+add(answer, exact(record.tag), record.tokens, record.urgent, record.reserved, flow, record.class, whole(since),
+	tostring(rank), exactly and "1" or "0")
+local meters = {}
 for meter, n in pairs(sums) do
-	answer[#answer + 1] = meter
-	answer[#answer + 1] = exact(n)
+	add(meters, meter, exact(n))
 end
+addPairs(answer, meters)
 return answer

@@ -18,8 +18,9 @@
 --	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
 --	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
 --	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; given (for callers: the cost in
---	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost class". The cost is the turn of the class, or
---	                   zero after the first promotion. tag:BUCKET is the same, before the task joins.
+--	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost
+--	                   class". The cost is the turn of the class, or zero after the first promotion. tag:BUCKET is
+--	                   the same, before the task joins.
 --
 -- and the channel "wake": a message is the time in microseconds until a new, earlier look.
 --
@@ -68,6 +69,18 @@ local function parts(lane)
 		return lane, ""
 	end
 	return string.sub(lane, 1, zero - 1), string.sub(lane, zero + 1)
+end
+
+-- add adds texts to an answer. addPairs adds the number of pairs in a list, then their texts.
+local function addAll(answer, texts)
+	for _, text in ipairs(texts) do
+		answer[#answer + 1] = text
+	end
+end
+local function add(answer, ...) addAll(answer, {...}) end
+local function addPairs(answer, list)
+	add(answer, tostring(#list / 2))
+	addAll(answer, list)
 end
 
 local function split(task)
@@ -259,16 +272,11 @@ local function arrived(task, answer)
 			info = value
 		elseif string.sub(field, 1, 3) == "in:" then
 			local _, reserved = place(value)
-			held[#held + 1] = string.sub(field, 4)
-			held[#held + 1] = reserved or "0"
+			add(held, string.sub(field, 4), reserved or "0")
 		end
 	end
-	for _, text in ipairs({state, bucket, info, tostring(#held / 2)}) do
-		answer[#answer + 1] = text
-	end
-	for _, text in ipairs(held) do
-		answer[#answer + 1] = text
-	end
+	add(answer, state, bucket, info)
+	addPairs(answer, held)
 	return state
 end
 

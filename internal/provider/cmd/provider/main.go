@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			cfg.MinLatency = -1
 		}
 	}
+	const least = 1e-9 // of max_tokens: none
+	cfg.UsedMin, cfg.UsedMax = cmp.Or(cfg.UsedMin, least), cmp.Or(cfg.UsedMax, least)
 	s, err := provider.Start(cfg)
 	if err != nil {
 		return err

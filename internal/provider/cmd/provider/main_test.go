@@ -24,15 +24,16 @@ func TestRun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		err := run(ctx, []string{
-			"-requests-rate", "5", "-requests-capacity", "2", "-slack", "0", "-min-latency", "0",
-			"-max-latency", "0",
+			"-requests-rate", "5", "-requests-capacity", "2", "-tokens-rate", "1", "-tokens-capacity", "200", "-slack", "0",
+			"-min-latency", "0", "-max-latency", "0", "-used-min", "0", "-used-max", "0",
 		}, in, io.Discard)
 		_ = in.Close()
 		done <- err
 	}()
 	lines := bufio.NewScanner(out)
 	lines.Scan()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, lines.Text()+"/tick", strings.NewReader(`{"id":"a"}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, lines.Text()+"/chat/completions",
+		strings.NewReader(`{"model":"m","messages":[{"content":"1234"}],"max_tokens":100,"metadata":{"custom_id":"a"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func TestRun(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if report.Accepted != 1 || report.Starts["a"] != 1 || report.Meters["requests"].Rate != 5 {
+	if report.Accepted != 1 || report.Starts["a"] != 1 || report.Meters["requests"].Rate != 5 ||
+		report.Meters["tokens"].Used != 2 { // the prompt and the shortest answer
 		t.Errorf("report %s", lines.Text())
 	}
 }

@@ -1,4 +1,4 @@
-package unsent_test
+package httpcall_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/headway-go/headway/internal/unsent"
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -35,10 +35,10 @@ func TestWatch(t *testing.T) {
 		},
 		"the context ends while it connects": {
 			transport: func(cancel func()) http.RoundTripper {
-				return dial(func(ctx context.Context) (net.Conn, error) {
+				return dial(func(context.Context) (net.Conn, error) {
 					cancel()
-					<-ctx.Done()
-					return nil, ctx.Err()
+					<-t.Context().Done() // the transport connects on, for other calls
+					return nil, broken
 				})
 			},
 			want: true,
@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 			if c.ended {
 				cancel()
 			}
-			watched, mark := unsent.Watch(ctx)
+			watched, mark := httpcall.Watch(ctx)
 			request := httptest.NewRequestWithContext(watched, http.MethodGet, "http://api.example.com/", nil)
 			res, err := c.transport(cancel).RoundTrip(request)
 			if err == nil {

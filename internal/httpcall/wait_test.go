@@ -1,4 +1,4 @@
-package retryheader_test
+package httpcall_test
 
 import (
 	"net/http"
@@ -8,12 +8,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/retryheader"
+	"github.com/headway-go/headway/internal/httpcall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAfter(t *testing.T) {
+func TestWait(t *testing.T) {
 	t.Parallel()
 	const date = "Sat, 21 Nov 2026 10:00:00 GMT"
 	for _, c := range []struct {
@@ -36,7 +36,7 @@ func TestAfter(t *testing.T) {
 		{"", "", "", 0},
 	} {
 		h := http.Header{"Retry-After": {c.after}, "Retry-After-Ms": {c.ms}, "Date": {c.date}}
-		if got := retryheader.After(h); got != c.want {
+		if got := httpcall.Wait(h); got != c.want {
 			t.Errorf("%v: got %v, want %v", h, got, c.want)
 		}
 	}
