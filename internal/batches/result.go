@@ -16,10 +16,9 @@ const AttemptsMost = 200
 
 // Attempt is one failed attempt of a request.
 type Attempt struct {
-	At         time.Time     // its start, in milliseconds
-	Elapsed    time.Duration // in milliseconds
-	StatusCode int           // zero if there was no answer
-	Error      string        // cut at 1000 bytes
+	At         time.Time // its start, in milliseconds
+	StatusCode int       `bson:"code"` // zero if there was no answer
+	Error      string    // cut at 1000 bytes
 }
 
 // Response is the answer of the API, good or bad.
@@ -56,7 +55,7 @@ type Result struct {
 	Failure *Failure
 
 	// Attempts are the failed attempts. Pass to Finish only attempts that [Store.Attempt] has not stored.
-	Attempts []Attempt `bson:"-"`
+	Attempts []Attempt `bson:"tries"`
 
 	// Usage is the sum of all rounds, if [Store.Reopen] put the result back.
 	Usage Usage `bson:",inline"`

@@ -43,8 +43,8 @@ func (s *Store) Trouble(ctx context.Context, batch string) (Trouble, error) {
 	var found []struct {
 		Requests int `bson:"requests"`
 		Newest   struct {
-			Attempt attemptDocument `bson:",inline"`
-			Failure *Failure        `bson:"failure"`
+			Attempt `bson:",inline"`
+			Failure *Failure `bson:"failure"`
 		} `bson:"newest"`
 	}
 	if err == nil {
@@ -55,10 +55,10 @@ func (s *Store) Trouble(ctx context.Context, batch string) (Trouble, error) {
 	}
 	var t Trouble
 	for _, d := range found {
-		if d.Newest.Attempt.At.Before(t.At) {
+		if d.Newest.At.Before(t.At) {
 			continue
 		}
-		if t = (Trouble{Requests: d.Requests, Attempt: d.Newest.Attempt.attempt()}); d.Newest.Failure != nil {
+		if t = (Trouble{Requests: d.Requests, Attempt: d.Newest.Attempt}); d.Newest.Failure != nil {
 			t.Error = d.Newest.Failure.Code + ": " + d.Newest.Failure.Message
 		}
 	}

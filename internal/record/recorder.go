@@ -105,7 +105,7 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		result.Usage.Reserved = a.Reserved
 		return r.finish(ctx, result)
 	}
-	attempt := batches.Attempt{At: began, Elapsed: time.Since(began), Error: err.Error()}
+	attempt := batches.Attempt{At: began, Error: err.Error()}
 	if came := answerIn(err); came != nil {
 		attempt.StatusCode = came.StatusCode
 	}
