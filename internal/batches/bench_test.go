@@ -86,7 +86,7 @@ func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 	var m runtime.MemStats
 	var peak uint64
 	n := 0
-	for _, err := range s.Results(b.Context(), "b") {
+	for _, err := range s.All(b.Context(), "b") {
 		if err != nil {
 			b.Fatal(err)
 		}

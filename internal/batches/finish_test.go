@@ -342,7 +342,7 @@ func TestDatabaseAway(t *testing.T) {
 	if !errors.Is(err, batches.ErrUnavailable) || !strings.Contains(err.Error(), `line 2 of batch "b"`) {
 		t.Error(err)
 	}
-	for _, err := range s.Results(ctx, "b") {
+	for _, err := range s.All(ctx, "b") {
 		if !errors.Is(err, batches.ErrUnavailable) {
 			t.Error(err)
 		}

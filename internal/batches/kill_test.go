@@ -117,7 +117,7 @@ func TestKilled(t *testing.T) {
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	s := batches.New(client.Database(name), batches.Options{})
 	line := 0
-	for r, err := range s.Results(t.Context(), "b") {
+	for r, err := range s.All(t.Context(), "b") {
 		line++
 		if err != nil || r.Line != line || r.Failed() || !bytes.Equal(r.Response.Body, completion(line, bodyLength)) {
 			t.Fatalf("line %d: %+v %v", line, r, err)

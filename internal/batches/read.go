@@ -96,21 +96,16 @@ func (s *Store) lines(
 	return set, malformed
 }
 
-// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so it yields
-// later results if it has not read their page yet. An error is the last value.
-func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
-}
-
-// FailedOnes yields the failed results of a batch, in the way of [Store.Results].
-func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
-}
-
-// All yields every stored request of a batch, in the way of [Store.Results]. A request without a result has a zero
-// Finished.
+// All yields every stored request of a batch in the order of the lines. A request without a result has a zero
+// Finished. All reads page by page, so it yields later results if it has not read their page yet. An error is the last
+// value.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
+}
+
+// FailedOnes yields the failed results of a batch, in the way of [Store.All].
+func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
+	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
 }
 
 func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq2[Result, error] {

@@ -40,7 +40,10 @@ func TestResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		next, bad := 1, 0
-		for r, err := range s.Results(t.Context(), batch) {
+		for r, err := range s.All(t.Context(), batch) {
+			if err == nil && r.Finished.IsZero() {
+				continue
+			}
 			if err != nil || r.Batch != batch || r.Line != next || r.Failed() != (next%10 == 0) {
 				t.Fatalf("%s: %+v %v, want line %d", batch, r, err, next)
 			}
@@ -57,7 +60,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, err := range s.Results(t.Context(), "b") {
+	for _, err := range s.All(t.Context(), "b") {
 		if n++; n == 3 || err != nil {
 			break
 		}
@@ -66,7 +69,7 @@ func TestResults(t *testing.T) {
 	defer cancel()
 	n = 0
 	var last error
-	for _, err := range s.Results(ctx, "b") {
+	for _, err := range s.All(ctx, "b") {
 		if n++; n == 5 {
 			cancel()
 		}

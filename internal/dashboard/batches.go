@@ -11,7 +11,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/pace"
 )
 
 const (
@@ -73,7 +72,7 @@ func newBatchRow(p batches.Progress) batchRow {
 		r.State = "ended"
 	}
 	if r.State == string(batches.StateOpen) {
-		r.Left, _ = pace.Of(p, time.Now()).Left(r.Waiting)
+		r.Left, _ = p.Pace(time.Now()).Left(r.Waiting)
 	}
 	share := func(n int) float64 { return math.Round(1000*float64(n)/float64(max(1, p.Requests))) / 10 }
 	r.DoneShare, r.BadShare = share(p.Done), share(p.Failed)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -147,11 +146,11 @@ func (f *figures) rests() bool {
 
 // estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
 // far as it could be read, as lastView has it.
-func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.View) {
+func (f *figures) estimate(all batches.Counts, l batches.Pace, view reservations.View) {
 	if f.rests() {
 		return
 	}
-	f.measured = l.Within >= pace.Shortest
+	f.measured = l.Within >= batches.MeasuredLeast
 	floor := 0.
 	ended := float64(all.Done + all.Failed)
 	for _, m := range view.Meters {
@@ -160,7 +159,7 @@ func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.
 			continue
 		}
 		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period.Seconds()}
-		if recent, _ := amount(m.Meter, l.Counts); l.Within > 0 {
+		if recent, _ := amount(m.Meter, l.Ended); l.Within > 0 {
 			r.Taken = recent / l.Within.Seconds() * r.Period
 		}
 		f.Rates = append(f.Rates, r)
@@ -190,7 +189,7 @@ func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.
 		f.Left, f.LeftBy = &floor, byLimit
 	}
 	// A slow limit lets requests end as rarely as that.
-	l.Gap = max(l.Gap, pace.Usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
+	l.Gap = max(l.Gap, batches.UsualPauses*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
 	if !f.lastEnded.IsZero() && l.Stalled() {
 		f.stalled = l.Idle
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -130,10 +129,10 @@ func (s services) figures(ctx context.Context, b batches.Batch, running runningT
 	if err != nil {
 		return figures{}, err
 	}
-	var l pace.Lately
+	var l batches.Pace
 	now := time.Now()
 	if f := newFigures(p.Batch, p.Counts); f.State == string(batches.StateOpen) {
-		l = pace.Of(p, now)
+		l = p.Pace(now)
 	}
 	w := s.watch(b)
 	w.running = running

@@ -13,7 +13,6 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
@@ -121,7 +120,7 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 			w.asked, w.by, w.away = now, nil, nil
 		}
 	}
-	f, err := w.figures(ctx, now, p, pace.Of(p, now))
+	f, err := w.figures(ctx, now, p, p.Pace(now))
 	if err == nil && f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
 		w.moved = now
 		err = w.heal(ctx, p.Batch)
@@ -130,7 +129,7 @@ func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, er
 }
 
 // figures returns the figures of a batch.
-func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, l pace.Lately) (figures, error) {
+func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, l batches.Pace) (figures, error) {
 	b, f := p.Batch, newFigures(p.Batch, p.Counts)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
