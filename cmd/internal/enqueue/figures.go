@@ -36,32 +36,36 @@ type figures struct {
 	Rates     []rate   `json:"rates,omitempty"`
 	Left      *float64 `json:"seconds_left,omitempty"`
 	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
-	// where all that wait were running on workers that are gone: how many
-	Lost int `json:"lost,omitempty"`
 	// of a batch whose requests have all ended
 	Ended    *time.Time `json:"ended,omitempty"`
 	Duration *float64   `json:"seconds,omitempty"` // from created to ended
 	Queue    string     `json:"queue,omitempty"`
-	Workers  *int       `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused   bool       `json:"paused,omitempty"`  // the queue is
-	// what the next task needs and no live worker has
-	Lacking string `json:"lacking,omitempty"`
-	// requests that have no result, and whose tasks are not in the queue
-	Missing int `json:"not_in_queue,omitempty"`
-	// the newest error, and how many requests without a good answer have it or one with the same status
-	Error     string  `json:"last_error,omitempty"`
-	Errors    int     `json:"last_error_requests,omitempty"`
-	Blocked   float64 `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
-	Unsent    int     `json:"lines_not_enqueued,omitempty"`
-	Trouble   string  `json:"trouble,omitempty"` // why the queue could not be looked at
-	resend    string  // the command that enqueues the rest
-	remedy    string  // ends Lacking
+	Blocked  float64    `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
+	Unsent   int        `json:"lines_not_enqueued,omitempty"`
+	causes
+	resend    string // the command that enqueues the rest
 	lastEnded time.Time
 	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled   time.Duration // how long no request has ended; zero if that is ordinary
-	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
 	unseen    int           // of the cancelled: not known to be deleted
 	unsent    bool          // some of the unseen requests may never have been enqueued
+}
+
+// causes are why requests of a batch wait or fail.
+type causes struct {
+	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	Lacking string `json:"lacking,omitempty"` // what the next task needs and no live worker has
+	remedy  string // ends Lacking
+	// requests that have no result, and whose tasks are not in the queue
+	Missing int `json:"not_in_queue,omitempty"`
+	// where all that wait were running on workers that are gone: how many
+	Lost   int           `json:"lost,omitempty"`
+	lostIn time.Duration // until asynq puts them back, at the earliest; asynqdb.RecoverEvery later at the latest
+	// the newest error, and how many requests without a good answer have it or one with the same status
+	Error   string `json:"last_error,omitempty"`
+	Errors  int    `json:"last_error_requests,omitempty"`
+	Trouble string `json:"trouble,omitempty"` // why the queue could not be looked at
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -123,6 +127,20 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 	return 0, false
 }
 
+// because adds the causes, which may be some seconds older.
+func (f *figures) because(c causes) {
+	f.causes = c
+	f.Missing = min(c.Missing, f.Waiting)
+	if c.rests() || c.Lost < f.Waiting {
+		f.Lost = 0
+	} else if left := c.lostIn.Seconds(); c.Lost > 0 {
+		f.Left, f.LeftBy = &left, byLease
+	}
+}
+
+// errorOnly are the causes of failures: why requests wait is to be asked for again.
+func (c causes) errorOnly() causes { return causes{Error: c.Error, Errors: c.Errors} }
+
 // gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
 // queue. Requests that were never enqueued are none of them.
 func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) }
@@ -139,9 +157,9 @@ func resend(b batches.Batch) string {
 	return text
 }
 
-// rests says that nothing works on it, so that no end can be estimated.
-func (f *figures) rests() bool {
-	return f.Paused || f.Workers != nil && *f.Workers == 0 || f.Lacking != ""
+// rests says that nothing works on the batch, so that no end can be estimated.
+func (c *causes) rests() bool {
+	return c.Paused || c.Workers != nil && *c.Workers == 0 || c.Lacking != ""
 }
 
 // estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as

@@ -21,7 +21,7 @@ func someFigures() []figures {
 		},
 		{
 			Batch: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: "open", Created: at, Waiting: 300,
-			Workers: &none, Queue: "default",
+			causes: causes{Workers: &none}, Queue: "default",
 		},
 		{Batch: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: stateEnded, Created: at, Done: 300},
 	}

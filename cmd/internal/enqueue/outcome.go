@@ -51,7 +51,7 @@ func indented(r result) string {
 
 func (j *batchJob) await(ctx context.Context, s services, b batches.Batch, file *input) error {
 	w := s.watch(b)
-	w.show = newShow(j.env, j.asJSON)
+	w.show = &show{env: j.env, asJSON: j.asJSON}
 	last, waited := w.run(ctx)
 	if err := j.leave(ctx, s, b, file, waited); err != nil {
 		return errors.Join(waited, err)

@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,17 +13,10 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/reservations"
 )
 
 // listed is how many batches are listed.
 const listed = 20
-
-// lastBucket is the last of the buckets of a batch, as its record has them.
-func lastBucket(limits string) reservations.Charge {
-	names := strings.Split(limits, batches.LimitsBetween)
-	return reservations.ParseBucket(names[len(names)-1])
-}
 
 func statusCommand(env cli.Environment) *cobra.Command {
 	var t target
@@ -79,32 +71,16 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 	return c
 }
 
-// find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
-func (s services) find(ctx context.Context, name string) (batches.Batch, error) {
-	b, err := s.Batches.Batch(ctx, name)
-	switch {
-	case name == "":
-		return b, cli.Usage("the name of the batch is empty; `headway status` lists the newest")
-	case errors.Is(err, batches.ErrBatchID):
-		return b, cli.Usage("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `headway "+
-			"status` lists the newest", name)
-	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
-		return b, cli.Usage("%w; `headway status` lists the newest", err)
-	}
-	return b, err
-}
-
 func status(
 	ctx context.Context, env cli.Environment, s services, found []batches.Batch, asJSON, whole bool,
 ) error {
 	var all []figures
 	running := oncePerQueue(s.running)
 	for _, b := range found {
-		f, err := s.figures(ctx, b, running)
-		if err != nil {
-			return err
-		}
-		if asJSON {
+		w := s.watch(b)
+		w.running = running
+		f, err := w.look(ctx)
+		if err == nil && asJSON {
 			err = cli.JSON(env.Out).Encode(f)
 		}
 		if err != nil {
@@ -121,22 +97,6 @@ func status(
 	}
 	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
 	return err
-}
-
-// figures returns the figures of a batch at this moment.
-func (s services) figures(ctx context.Context, b batches.Batch, running runningTasks) (figures, error) {
-	p, err := s.Batches.Counter(b.ID).Progress(ctx)
-	if err != nil {
-		return figures{}, err
-	}
-	var l batches.Pace
-	now := time.Now()
-	if f := newFigures(p.Batch, p.Counts); f.State == string(batches.StateOpen) {
-		l = p.Pace(now)
-	}
-	w := s.watch(b)
-	w.running = running
-	return w.figures(ctx, now, p, l)
 }
 
 const (
@@ -175,9 +135,13 @@ func list(all []figures, columns int) []string {
 		{Head: "END", Until: 3},
 	}
 	return cli.Table(all, columns, heads, func(f figures, level int) []string {
-		batch, created, file, end := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name, f.endOnce()
+		batch, created, file := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name
+		end, short := f.end()
+		if f.Ended != nil { // the column CREATED has the day
+			end = "all have ended, after " + leftText(*f.Duration)
+		}
 		if level > 0 {
-			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
+			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), short
 		}
 		return []string{
 			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
