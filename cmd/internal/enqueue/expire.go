@@ -16,7 +16,7 @@ import (
 
 // expire writes the results of the requests that are not enqueued because they would start too late (--start-by), and
 // returns how many there are. The error is what else has failed.
-func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (late int, err error) {
+func (s services) expire(ctx context.Context, args []tasks.Args, failed error) (late int, err error) {
 	var results []batches.Result
 	var others []error
 	for _, fault := range parts(failed) {
@@ -36,7 +36,7 @@ func (o *sender) expire(ctx context.Context, args []tasks.Args, failed error) (l
 	if err := errors.Join(others...); err != nil {
 		return 0, err
 	}
-	if err := cmp.Or(o.s.Batches.FinishMany(ctx, results)...); err != nil {
+	if err := cmp.Or(s.Batches.FinishMany(ctx, results)...); err != nil {
 		return 0, fmt.Errorf("keep the result of a request that would start too late: %w", err)
 	}
 	return len(results), nil

@@ -121,16 +121,16 @@ func enqueueOne(
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	settings, from, err := t.load(asked.Model)
+	from, err := t.load(asked.Model)
 	if err != nil {
 		return err
 	}
-	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: openai.Chat, Body: request})
+	task, err := from.task(batch.Line{URL: openai.Chat, Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	t.warnOfQueue(env, settings)
-	s, err := session.Open(c.Context(), env, settings, session.Needs{Sends: true, NoBuckets: !t.reserve})
+	from.warnOfQueue(env)
+	s, err := session.Open(c.Context(), env, from.config, session.Needs{Sends: true, NoBuckets: !t.reserve})
 	if err != nil {
 		return err
 	}

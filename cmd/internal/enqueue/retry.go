@@ -109,14 +109,14 @@ func (t *target) retry(
 		return 0, err
 	}
 	options.SkipExisting = true
-	_, from, err := t.load("")
+	t.large = true
+	from, err := t.load("") // the kept request has its model
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from, large: true}                   // the kept request has its model
 	for r, err := range s.Batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
 		if err == nil && len(r.Request) > 0 {
-			_, err = m.kept(r)
+			_, err = from.kept(r)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", errNothing, err)
@@ -130,11 +130,11 @@ func (t *target) retry(
 		args := make([]tasks.Args, len(results))
 		var before []string
 		for i, r := range results {
-			task, err := m.kept(r)
+			task, err := from.kept(r)
 			if err != nil {
 				return err
 			}
-			args[i] = task.of(b.ID, r.Line, r.Round)
+			args[i] = task.of(b.ID, r.Round)
 			for round := range r.Round {
 				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}
@@ -147,12 +147,13 @@ func (t *target) retry(
 }
 
 // kept is the task of a request that was kept with its result.
-func (m maker) kept(r batches.Result) (request, error) {
+func (s *source) kept(r batches.Result) (request, error) {
 	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
 	if err != nil {
 		return request{}, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
 	}
-	task, err := m.task(line)
+	line.Number = r.Line
+	task, err := s.task(line)
 	if err != nil {
 		return request{}, fmt.Errorf("line %d: %w", r.Line, err)
 	}

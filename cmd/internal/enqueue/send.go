@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/headway-go/headway/internal/batch"
@@ -23,97 +22,92 @@ const (
 	settleDown = 2 * time.Second
 )
 
-// sender enqueues the lines of a batch, chunk by chunk.
-type sender struct {
-	s       services
-	batch   batches.Batch
-	known   bool // the batch was sent before, at least a part of it
-	options tasks.Options
-	result  *result
-	bar     *cli.Progress
-
-	lines    []int
-	gathered []request
-	size     int // of their bodies
-}
-
 // send enqueues the good lines of the file that have no result and are not in the queue.
-func (j *batchJob) send(
-	ctx context.Context, s services, b batches.Batch, existed bool, file io.Reader, options tasks.Options,
-	r *result,
-) error {
-	if existed {
-		if err := s.heal(ctx, b); err != nil {
+func (j *batchJob) send(ctx context.Context, options tasks.Options) error {
+	if j.existed {
+		if err := j.s.heal(ctx, j.batch); err != nil {
 			return err
 		}
 	}
 	options.SkipExisting = true
+	r := &j.result
 	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
 	defer bar.Close()
-	out := &sender{
-		s: s, batch: b, known: existed, options: options, result: r,
-		bar: bar,
-	}
-	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
-		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
-		if out.size += len(line.Body); len(out.lines) < chunk && out.size < chunkBytes {
-			return nil
-		}
-		return out.flush(ctx)
-	}, func(error) {})
-	if err == nil {
-		err = out.flush(ctx)
-	}
+	err := j.chunks(func(some []request) error {
+		defer func() { bar.Set(r.Enqueued + r.Waiting + r.Finished + r.Expired) }()
+		return j.enqueue(ctx, some, options)
+	})
+	before := r.Enqueued + r.Waiting + r.Finished
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
-		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished,
-			r.Requests, b.ID, batches.ErrCancelled)
+		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", before, r.Requests, r.Batch,
+			batches.ErrCancelled)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on "+
-			"there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
+			"there)", before, r.Requests)}
 	case err != nil:
-		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w",
-			r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
+		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", before,
+			r.Requests, err)
 	}
 	return nil
 }
 
-// flush sends what was gathered.
-func (o *sender) flush(ctx context.Context) error {
-	if len(o.lines) == 0 {
-		return nil
+// chunks calls do for the good lines of the file, some at a time.
+func (j *batchJob) chunks(do func([]request) error) error {
+	var some []request
+	size := 0 // of their bodies
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		err := do(some)
+		clear(some)
+		some, size = some[:0], 0
+		return err
 	}
-	first, last := o.lines[0], o.lines[len(o.lines)-1]
+	err := j.from.each(j.input, j.result.Faulty == 0, func(line batch.Line, task request) error {
+		some = append(some, task)
+		if size += len(line.Body); len(some) < chunk && size < chunkBytes {
+			return nil
+		}
+		return flush()
+	}, func(error) {})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// enqueue sends some requests in the order of their lines.
+func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Options) error {
+	r, last := &j.result, some[len(some)-1].line
 	done := &batches.LineSet{}
-	if o.known {
+	if j.existed {
 		var err error
-		if done, err = o.s.Batches.Finished(ctx, o.batch.ID, first, last); err != nil {
+		if done, err = j.s.Batches.Finished(ctx, r.Batch, some[0].line, last); err != nil {
 			return err
 		}
 	}
-	args := make([]tasks.Args, 0, len(o.lines))
-	for i, line := range o.lines {
-		if !done.Has(line) {
-			args = append(args, o.gathered[i].of(o.batch.ID, line, done.Round(line)))
+	args := make([]tasks.Args, 0, len(some))
+	for _, task := range some {
+		if !done.Has(task.line) {
+			args = append(args, task.of(r.Batch, done.Round(task.line)))
 		}
 	}
-	infos, err := o.s.Scheduler.EnqueueMany(ctx, args, o.options)
-	late, err := o.expire(ctx, args, err)
+	infos, err := j.s.Scheduler.EnqueueMany(ctx, args, options)
+	late, err := j.s.expire(ctx, args, err)
 	for _, info := range infos {
 		if info != nil {
-			o.result.Enqueued++
+			r.Enqueued++
 		} else if err == nil {
-			o.result.Waiting++
+			r.Waiting++
 		}
 	}
 	if err != nil {
 		return err
 	}
-	o.result.Waiting -= late
-	o.result.Expired += late
-	o.result.Finished += len(o.lines) - len(args)
-	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished + o.result.Expired)
-	clear(o.gathered)
-	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
-	return o.s.Batches.SetEnqueued(ctx, o.batch.ID, last)
+	r.Waiting -= late
+	r.Expired += late
+	r.Finished += len(some) - len(args)
+	return j.s.Batches.SetEnqueued(ctx, r.Batch, last)
 }
