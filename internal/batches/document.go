@@ -3,7 +3,6 @@ package batches
 import (
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -161,20 +160,9 @@ func finishUpdate(r Result, expires time.Time) bson.M {
 
 // fields returns the token counts that are not zero.
 func (u Usage) fields() bson.M {
-	u = u.sane()
 	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
 	maps.DeleteFunc(d, func(_ string, n any) bool { return n == 0. })
 	return d
-}
-
-// sane returns the token counts, with zero for what is no number: JSON has no other form of it.
-func (u Usage) sane() Usage {
-	for _, n := range []*float64{&u.Reserved, &u.Used, &u.Prompt, &u.Completion} {
-		if math.IsNaN(*n) || math.IsInf(*n, 0) {
-			*n = 0
-		}
-	}
-	return u
 }
 
 // result decodes a document, which may have no result yet.
@@ -184,7 +172,7 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := d.Result
-	r.Batch, r.Line, r.Usage = batch, line, r.Usage.sane()
+	r.Batch, r.Line = batch, line
 	if d.Status == "" {
 		r.Finished = time.Time{}
 	}

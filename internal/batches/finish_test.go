@@ -348,7 +348,7 @@ func TestDatabaseAway(t *testing.T) {
 		}
 	}
 	_, countErr := s.Counts(ctx, "b")
-	_, finishedErr := s.Finished(ctx, "b", 1, 2)
+	_, finishedErr := s.Lines(ctx, "b", 1, 2)
 	_, _, findErr := s.Find(ctx, "b", 1)
 	_, _, openErr := s.Open(ctx, batches.Batch{ID: "b", Lines: 1})
 	for _, err := range []error{

@@ -36,10 +36,10 @@ type Failure struct {
 
 // Usage is the usage of a request: tokens of the limit, reserved and used, and tokens by the count of the API.
 type Usage struct {
-	Reserved   float64 `bson:"reserved"`
-	Used       float64 `bson:"used"`
-	Prompt     float64 `bson:"prompt"`
-	Completion float64 `bson:"completion"`
+	Reserved   float64 `bson:"reserved"   json:"tokens_reserved"`
+	Used       float64 `bson:"used"       json:"tokens_used"`
+	Prompt     float64 `bson:"prompt"     json:"prompt_tokens"`
+	Completion float64 `bson:"completion" json:"completion_tokens"`
 }
 
 // Result is the result of one request.

@@ -167,13 +167,17 @@ func (s services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) 
 	}
 	r.Ended = counts.Done + counts.Failed
 	r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-	known, err := s.Batches.Unanswered(ctx, b.ID, 1, b.Lines)
+	first, last := b.Lines, 1
+	for _, ref := range running {
+		first, last = min(first, ref.Line), min(b.Lines, max(last, ref.Line))
+	}
+	known, err := s.Batches.Lines(ctx, b.ID, first, last)
 	if err != nil {
 		return err
 	}
-	dropped := known.Len() - r.Withdrawn
+	dropped := counts.Unanswered - r.Withdrawn
 	for _, ref := range running {
-		if known.Has(ref.Line) { // an attempt failed, and the next one runs
+		if known.Open(ref.Line) { // an attempt failed, and the next one runs
 			dropped--
 		}
 	}

@@ -2,7 +2,9 @@ package enqueue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +21,8 @@ func TestBurstIsNamed(t *testing.T) {
 		20: "; 20 of 500 requests/m;",
 	} {
 		f := figures{
-			Requests: 3000, Done: 591, Waiting: 2409, measured: true,
+			Progress: batches.Progress{Batch: batches.Batch{Requests: 3000}, Counts: batches.Counts{Done: 591}},
+			Waiting:  2409, measured: true,
 			Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: 60}},
 		}
 		if text := f.text(); !strings.Contains(text, want) {
@@ -45,10 +48,33 @@ func TestStateOfABatch(t *testing.T) {
 		},
 		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
 	} {
-		f := newFigures(batches.Batch{ID: "b", State: c.state, Requests: 3}, batches.Counts{Done: c.done})
-		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
+		f := newFigures(batches.Progress{
+			Batch:  batches.Batch{ID: "b", State: c.state, Requests: 3},
+			Counts: batches.Counts{Done: c.done},
+		})
+		if string(f.State) != c.want || !strings.HasPrefix(f.text(), c.words) {
 			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
 		}
+	}
+}
+
+// Programs read these fields of each batch, whatever its state.
+func TestFieldsOfABatch(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(newFigures(batches.Progress{Models: map[string]batches.Usage{"m": {}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err = json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"batch", "cancelled", "completion_tokens", "created", "done", "enqueued_to_line", "failed", "limit", "name",
+		"prompt_tokens", "requests", "retried", "state", "tokens_reserved", "tokens_used", "waiting",
+	}
+	if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -22,11 +22,11 @@ func (f *figures) parts() []string {
 	}
 	if f.unseen > 0 { // as after a cancel that was interrupted
 		where := "may still be in the queue"
-		if f.unsent {
+		if f.Unsent > 0 {
 			where = "were never enqueued or may still be in the queue"
 		}
 		parts = append(parts, fmt.Sprintf("%d of the cancelled %s (`headway cancel %s` deletes them)", f.unseen, where,
-			f.Batch))
+			f.ID))
 	}
 	var rates []string
 	for _, r := range f.Rates {
@@ -68,7 +68,7 @@ func (f *figures) why() (parts []string) {
 		parts = append(parts, fmt.Sprintf("last error, of %s: %s", cli.Plural(f.Errors, "request", "requests"),
 			cli.FirstLine(f.Error, errorShown, " ...")))
 	}
-	if f.State != string(batches.StateOpen) {
+	if f.State != batches.StateOpen {
 		return parts
 	}
 	if f.Blocked > 0 {
@@ -77,7 +77,7 @@ func (f *figures) why() (parts []string) {
 	}
 	if f.Unsent > 0 {
 		parts = append(parts, fmt.Sprintf("lines %d to %d are not enqueued: if their command has ended, `%s` goes on there",
-			f.Enqueued+1, f.Enqueued+f.Unsent, f.resend))
+			f.Enqueued+1, f.Enqueued+f.Unsent, f.resend()))
 	}
 	if f.Trouble != "" {
 		parts = append(parts, "the queue can't be looked at: "+f.Trouble)
@@ -87,7 +87,7 @@ func (f *figures) why() (parts []string) {
 
 // left is what has no result yet, for people.
 func (f *figures) left() string {
-	if f.State != string(batches.StateCancelled) {
+	if f.State != batches.StateCancelled {
 		return fmt.Sprintf("%d waiting", f.Waiting)
 	}
 	text := fmt.Sprintf("%d cancelled", f.Cancelled)
@@ -108,16 +108,16 @@ func (f *figures) end() (text, short string) {
 		text = short + " left, by the limit"
 	}
 	switch {
-	case f.State == string(batches.StateCancelled):
-		return "cancelled", f.State
+	case f.State == batches.StateCancelled:
+		return "cancelled", "cancelled"
 	case f.Ended != nil:
 		return fmt.Sprintf("all have ended, the last at %s, after %s", f.Ended.UTC().Format(time.RFC3339),
-			leftText(*f.Duration)), f.State
+			leftText(*f.Duration)), "ended"
 	case f.Waiting == 0:
-		return "all have ended", f.State
+		return "all have ended", "ended"
 	case f.Missing > 0:
 		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
-			cli.Plural(f.Missing, "request is", "requests are"), f.resend), "not in the queue"
+			cli.Plural(f.Missing, "request is", "requests are"), f.resend()), "not in the queue"
 	case f.Paused:
 		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue), "paused"
 	case f.Lacking != "":
@@ -132,7 +132,7 @@ func (f *figures) end() (text, short string) {
 		quiet := leftText(f.stalled.Seconds())
 		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that "+
 			"was killed", text, quiet), "quiet for " + quiet
-	case f.lastEnded.IsZero():
+	case f.Last.IsZero():
 		text += "; nothing has ended yet"
 	}
 	return text, short

@@ -8,22 +8,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 )
 
 func someFigures() []figures {
 	at := time.Date(2026, 11, 21, 23, 0, 0, 0, time.Local)
+	progress := func(done int, last time.Time, b batches.Batch) batches.Progress {
+		b.Created = at
+		return batches.Progress{Batch: b, Counts: batches.Counts{Done: done, Last: last}}
+	}
 	left, none := 3725.0, 0
 	return []figures{
 		{
-			Batch: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai",
-			State: "open", Created: at, Done: 12345, Waiting: 87655, Left: &left, LeftBy: byLimit, lastEnded: at,
+			Progress: progress(12345, at, batches.Batch{
+				ID: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai",
+				State: batches.StateOpen,
+			}),
+			Waiting: 87655, Left: &left, LeftBy: byLimit,
 		},
 		{
-			Batch: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: "open", Created: at, Waiting: 300,
-			causes: causes{Workers: &none}, Queue: "default",
+			Progress: progress(0, time.Time{}, batches.Batch{
+				ID: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: batches.StateOpen, Queue: "default",
+			}),
+			Waiting: 300, causes: causes{Workers: &none},
 		},
-		{Batch: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: stateEnded, Created: at, Done: 300},
+		{Progress: progress(300, time.Time{}, batches.Batch{
+			ID: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: batches.StateEnded,
+		})},
 	}
 }
 

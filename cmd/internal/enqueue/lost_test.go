@@ -129,7 +129,8 @@ func TestWatchAsksForLostRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks, now, waiting := s.watch(b), time.Now(), &figures{Waiting: 2, Unsent: 2, State: string(batches.StateOpen)}
+	looks, now, waiting := s.watch(b), time.Now(), &figures{Waiting: 2, Unsent: 2}
+	waiting.State = batches.StateOpen
 	looks.asked = now.Add(time.Millisecond - askEvery)
 	if looks.ask(t.Context(), now, b, waiting); looks.causes.Workers != nil || looks.causes.Lost != 0 {
 		t.Errorf("asked too soon: %+v", looks.causes)

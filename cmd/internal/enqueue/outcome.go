@@ -54,7 +54,7 @@ func (j *batchJob) await(ctx context.Context) error {
 		return waited
 	case last.Failed > 0:
 		return fmt.Errorf("%d of %d %w; `headway retry %s --failed` sends them again", last.Failed, last.Requests,
-			errFailed, last.Batch)
+			errFailed, last.ID)
 	}
 	return nil
 }
@@ -114,13 +114,13 @@ func (j *batchJob) nameRest(ctx context.Context) error {
 		return err
 	}
 	return j.chunks(func(some []request) error {
-		done, err := j.s.Batches.Finished(ctx, j.result.Batch, some[0].line, some[len(some)-1].line)
+		known, err := j.s.Batches.Lines(ctx, j.result.Batch, some[0].line, some[len(some)-1].line)
 		if err != nil {
 			return err
 		}
 		var rest []batches.Named
 		for _, task := range some {
-			if !done.Has(task.line) {
+			if !known.Ended(task.line) {
 				rest = append(rest, batches.Named{Line: task.line, CustomID: task.CustomID})
 			}
 		}

@@ -81,17 +81,17 @@ func (j *batchJob) chunks(do func([]request) error) error {
 // enqueue sends some requests in the order of their lines.
 func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Options) error {
 	r, last := &j.result, some[len(some)-1].line
-	done := &batches.LineSet{}
+	var known batches.Lines
 	if j.existed {
 		var err error
-		if done, err = j.s.Batches.Finished(ctx, r.Batch, some[0].line, last); err != nil {
+		if known, err = j.s.Batches.Lines(ctx, r.Batch, some[0].line, last); err != nil {
 			return err
 		}
 	}
 	args := make([]tasks.Args, 0, len(some))
 	for _, task := range some {
-		if !done.Has(task.line) {
-			args = append(args, task.of(r.Batch, done.Round(task.line)))
+		if !known.Ended(task.line) {
+			args = append(args, task.of(r.Batch, known.Round(task.line)))
 		}
 	}
 	infos, err := j.s.Scheduler.EnqueueMany(ctx, args, options)

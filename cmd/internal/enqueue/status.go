@@ -108,7 +108,7 @@ const (
 
 // whole shows all about one batch, in lines of at most columns characters; zero is no bound.
 func (f *figures) whole(columns int) []string {
-	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.ID, f.Name, f.Limit,
 		f.Created.UTC().Format(time.RFC3339))
 	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
@@ -135,13 +135,13 @@ func list(all []figures, columns int) []string {
 		{Head: "END", Until: 3},
 	}
 	return cli.Table(all, columns, heads, func(f figures, level int) []string {
-		batch, created, file := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name
+		batch, created, file := f.ID, f.Created.UTC().Format(time.RFC3339), f.Name
 		end, short := f.end()
 		if f.Ended != nil { // the column CREATED has the day
 			end = "all have ended, after " + leftText(*f.Duration)
 		}
 		if level > 0 {
-			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), short
+			batch, created, file, end = prefix(f.ID, all), cli.Day(f.Created), filepath.Base(f.Name), short
 		}
 		return []string{
 			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
@@ -154,7 +154,7 @@ func list(all []figures, columns int) []string {
 func prefix(id string, all []figures) string {
 	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
 		if !slices.ContainsFunc(all, func(f figures) bool {
-			return f.Batch != id && strings.HasPrefix(f.Batch, id[:n])
+			return f.ID != id && strings.HasPrefix(f.ID, id[:n])
 		}) {
 			return id[:n]
 		}

@@ -73,7 +73,7 @@ func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need,
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
 // that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
-	last := newFigures(w.batch, batches.Counts{})
+	last := newFigures(batches.Progress{Batch: w.batch})
 	defer w.show.close()
 	for {
 		began := time.Now()
@@ -85,10 +85,10 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			w.show.trouble(err)
 		case err != nil:
 			return last, err
-		case f.State == string(batches.StateCancelled):
+		case f.State == batches.StateCancelled:
 			w.show.end(f)
 			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `headway results %s` has the "+
-				"answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
+				"answers of requests that still run", f.ID, batches.ErrCancelled, f.ID)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil
@@ -108,7 +108,7 @@ func (w *watch) look(ctx context.Context) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
-	now, f := time.Now(), newFigures(p.Batch, p.Counts)
+	now, f := time.Now(), newFigures(p)
 	if first, ended := w.moved.IsZero(), p.Done+p.Failed; first || w.ended != ended {
 		w.moved, w.ended = now, ended
 		if !first {
@@ -123,14 +123,14 @@ func (w *watch) look(ctx context.Context) (figures, error) {
 	}
 	w.ask(ctx, now, p.Batch, &f)
 	f.because(w.causes)
-	if w.show != nil || f.State == string(batches.StateOpen) { // else no rate is asked for
+	if w.show != nil || f.State == batches.StateOpen { // else no rate is asked for
 		view, err := lastView(ctx, w.Limiter, p.Batch)
 		if err != nil {
 			return figures{}, err
 		}
-		f.estimate(p.Counts, p.Pace(now), view)
+		f.estimate(p.Pace(now), view)
 	}
-	f.price(p.Models, w.Config.Prices)
+	f.price(w.Config.Prices)
 	if f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
 		w.moved = now
 		return f, w.heal(ctx, p.Batch)
@@ -147,7 +147,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		trouble, _ := w.Batches.Trouble(ctx, b.ID) // the counts say that the database is away
 		w.causes.Error, w.causes.Errors = trouble.Error, trouble.Requests
 	}
-	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
+	if f.Waiting == 0 || f.State != batches.StateOpen {
 		return
 	}
 	w.asked, w.causes = now, w.causes.errorOnly()
@@ -159,7 +159,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	w.causes.Workers, w.causes.Paused = &queue.Workers, queue.Paused
 	if f.gone(queue.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
 		if c, failed := w.Batches.Counts(ctx, b.ID); failed == nil {
-			again := newFigures(b, c)
+			again := newFigures(batches.Progress{Batch: b, Counts: c})
 			w.causes.Missing = again.gone(queue.Tasks)
 		}
 	}
@@ -167,7 +167,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	w.causes.Lost, w.causes.lostIn, _ = w.lost(ctx, b, f.Waiting) // as above
-	if now.Sub(f.lastEnded) >= askEvery {
+	if now.Sub(f.Last) >= askEvery {
 		if need, _ := w.lacking(ctx, b); need != nil { // as above
 			w.causes.Lacking, w.causes.remedy = need.String(), need.Remedy()
 		}
