@@ -54,10 +54,10 @@ func absolute(url string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// parse parses one line without its line break. last is true if the file ends with this line and without a line
-// break.
-func parse(number int, text []byte, last bool) (Line, *LineError) {
-	fault := func(field string, err error) (Line, *LineError) {
+// Parse reads one line without its line break. last is true if the file ends with this line and without a line break.
+// The error is a [*LineError].
+func Parse(number int, text []byte, last bool) (Line, error) {
+	fault := func(field string, err error) (Line, error) {
 		return Line{}, &LineError{Line: number, Field: field, Err: err}
 	}
 	// A map, because a struct would accept field names in any letter case.

@@ -137,7 +137,7 @@ func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	}
 	found, err := s.readBatches(ctx, bson.M{}, o)
 	if err != nil {
-		err = unavailable("list", "", err)
+		err = fmt.Errorf("%w: list batches: %w", kindOf(err), err)
 	}
 	return found, err
 }

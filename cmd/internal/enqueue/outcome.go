@@ -110,9 +110,7 @@ func (j *batchJob) leave(ctx context.Context, why error) error {
 }
 
 func (j *batchJob) nameRest(ctx context.Context) error {
-	if err := j.input.rewind(); err != nil {
-		return err
-	}
+	j.input.rewind()
 	return j.chunks(func(some []request) error {
 		known, err := j.s.Batches.Lines(ctx, j.result.Batch, some[0].line, some[len(some)-1].line)
 		if err != nil {

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -148,14 +147,13 @@ func (t *target) retry(
 
 // kept is the task of a request that was kept with its result.
 func (s *source) kept(r batches.Result) (request, error) {
-	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+	line, err := batch.Parse(r.Line, r.Request, false)
 	if err != nil {
-		return request{}, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+		return request{}, fmt.Errorf("the request as it was kept: %w", err)
 	}
-	line.Number = r.Line
 	task, err := s.task(line)
 	if err != nil {
-		return request{}, fmt.Errorf("line %d: %w", r.Line, err)
+		err = &batch.LineError{Line: r.Line, Err: err}
 	}
-	return task, nil
+	return task, err
 }

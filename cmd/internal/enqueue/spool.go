@@ -22,11 +22,11 @@ var errChanged = errors.New("the file was changed after it had been checked; wha
 // the first one gave, block by block, or errChanged: a line that was not checked is never given. What was added to the
 // file since is left out.
 type input struct {
-	ctx  context.Context //nolint:containedctx // of the command that reads
-	file *os.File
-
+	ctx   context.Context //nolint:containedctx // of the command that reads
+	file  *os.File
+	from  io.Reader           // the file, of the size that it had when it was read first
+	size  int64               // so far, of the first reading
 	sums  [][sha256.Size]byte // of all blocks, when the file was read first
-	last  int                 // size of the last one
 	next  int                 // number of the block that is read next
 	again bool
 
@@ -54,7 +54,7 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 	if err != nil {
 		return nil, nil, err
 	}
-	return &input{ctx: ctx, file: file, block: make([]byte, blockSize)}, file.Close, nil
+	return &input{ctx: ctx, file: file, from: file, block: make([]byte, blockSize)}, file.Close, nil
 }
 
 // spool copies what can be read once to a file without a name: nothing is left of it, however the command ends.
@@ -88,19 +88,15 @@ func spool(ctx context.Context, source func() (io.ReadCloser, error)) (*os.File,
 	return f, nil
 }
 
-// rewind begins the second reading.
-func (f *input) rewind() error {
+// rewind begins the second reading, or another one.
+func (f *input) rewind() {
 	f.next, f.again, f.left = 0, true, nil
-	_, err := f.file.Seek(0, io.SeekStart)
-	return err
+	f.from = io.NewSectionReader(f.file, 0, f.size)
 }
 
 // Read implements io.Reader.
 func (f *input) Read(p []byte) (int, error) {
 	if len(f.left) == 0 {
-		if err := f.ctx.Err(); err != nil {
-			return 0, err
-		}
 		if err := f.fill(); err != nil {
 			return 0, err
 		}
@@ -112,24 +108,21 @@ func (f *input) Read(p []byte) (int, error) {
 
 // fill reads the next block.
 func (f *input) fill() error {
-	want := blockSize
-	if f.again && f.next >= len(f.sums)-1 {
-		if want = f.last; f.next == len(f.sums) {
-			return io.EOF
-		}
+	if err := f.ctx.Err(); err != nil {
+		return err
 	}
-	n, err := io.ReadFull(f.file, f.block[:want])
+	n, err := io.ReadFull(f.from, f.block)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	sum := sha256.Sum256(f.block[:n])
 	switch {
-	case f.again && (n != want || sum != f.sums[f.next]):
-		return errChanged
-	case n == 0:
+	case f.next == len(f.sums) && n == 0:
 		return io.EOF
 	case !f.again:
-		f.sums, f.last = append(f.sums, sum), n
+		f.sums, f.size = append(f.sums, sum), f.size+int64(n)
+	case sum != f.sums[f.next]:
+		return errChanged
 	}
 	f.next++
 	f.left = f.block[:n]
