@@ -132,7 +132,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 		err = errors.Join(err, j.leave(ctx, err))
 	}
 	if j.result.Faulty > 0 { // they were skipped, whatever became of the others
-		err = errors.Join(err, fmt.Errorf("%s: %d %w:\n%s", j.name, j.result.Faulty, errFaulty, j.result.faults()))
+		err = errors.Join(err, fmt.Errorf("%s: %d lines were left out:\n%s", j.name, j.result.Faulty, j.result.faults()))
 	}
 	return err
 }

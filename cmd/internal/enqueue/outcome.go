@@ -10,9 +10,6 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
-// errFaulty is the end of a batch of which some lines were left out.
-var errFaulty = errors.New("lines were left out")
-
 // result is what `headway batch --json` prints when all is sent.
 type result struct {
 	Event    string   `json:"event"`
@@ -53,8 +50,8 @@ func (j *batchJob) await(ctx context.Context) error {
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
-		return fmt.Errorf("%d of %d %w; `headway retry %s --failed` sends them again", last.Failed, last.Requests,
-			errFailed, last.ID)
+		return fmt.Errorf("%d of %d requests failed; `headway retry %s --failed` sends them again", last.Failed,
+			last.Requests, last.ID)
 	}
 	return nil
 }
@@ -66,9 +63,6 @@ func (e *interruptedError) Error() string { return e.text }
 
 // Unwrap says that it was no failure.
 func (e *interruptedError) Unwrap() error { return context.Canceled }
-
-// errFailed is the end of a batch of which some requests failed.
-var errFailed = errors.New("requests failed")
 
 func (j *batchJob) print() error {
 	out, r := j.env.Out, j.result

@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -69,9 +68,6 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	return c
 }
 
-// errNothing is a retry that has changed nothing.
-var errNothing = errors.New("no request was sent again")
-
 // failedLine returns the line of a failed request.
 func (s services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
 	ref, err := s.finder().Named(ctx, b, customID)
@@ -118,7 +114,7 @@ func (t *target) retry(
 			_, err = from.kept(r)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%w: %w", errNothing, err)
+			return 0, fmt.Errorf("no request was sent again: %w", err)
 		}
 	}
 	dead, err := s.Buckets.Dead(ctx)
