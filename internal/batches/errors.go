@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
+// The errors of a Store.
 var (
 	// ErrUnavailable means that the database did not answer, or refused the command. A write may have been applied;
 	// repeat it.
@@ -20,9 +21,10 @@ var (
 	// ErrMalformed means that a stored document was not written by this package.
 	ErrMalformed = errors.New("batches: malformed document")
 
-	// ErrUnknownBatch means that no batch has this ID, or an ID that begins with it; ErrAmbiguousBatch, that several
-	// IDs begin with it.
-	ErrUnknownBatch   = errors.New("batches: unknown batch")
+	// ErrUnknownBatch means that no batch has this ID, or an ID that begins with it.
+	ErrUnknownBatch = errors.New("batches: unknown batch")
+
+	// ErrAmbiguousBatch means that the IDs of several batches begin with this ID.
 	ErrAmbiguousBatch = errors.New("batches: ambiguous batch")
 
 	// ErrDifferentFile means that the ID belongs to a file with another content.

@@ -300,7 +300,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	if c, err := stores[0].Counts(t.Context(), "b"); err != nil || c.Done != lines || c.Failed != 0 ||
-		c.Usage.Used != 200*lines {
+		c.Used != 200*lines {
 		t.Errorf("%+v %v", c, err)
 	}
 }

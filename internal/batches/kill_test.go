@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("line %d: %+v %v", line, r, err)
 		}
 	}
-	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != killLines || c.Usage.Used != 200*killLines ||
+	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != killLines || c.Used != 200*killLines ||
 		line != killLines {
 		t.Errorf("%+v %v", c, err)
 	}

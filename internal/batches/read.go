@@ -34,9 +34,6 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 // FindNamed returns the stored document of the request with this custom_id. Found is false if there is none, as of a
 // request that waits for its first attempt. FindNamed reads the documents of the batch.
 func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result, found bool, err error) {
-	if err := checkID(batch); err != nil {
-		return Result{}, false, err
-	}
 	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: name(customID)}) {
 		return r, err == nil, err
 	}
@@ -60,12 +57,12 @@ func (s *Store) Lines(ctx context.Context, batch string, from, to int) (Lines, e
 	lines := Lines{}
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup("_id").StringValueOK()
-		_, line, err := parseDocumentID(id)
-		if err != nil {
-			return nil, err
+		_, line, malformed := parseDocumentID(id)
+		if malformed != nil {
+			return nil, malformed
 		}
 		round, _ := cursor.Current.Lookup(fieldRound).AsInt64OK()
-		if _, err = cursor.Current.LookupErr(fieldStatus); err == nil {
+		if _, open := cursor.Current.LookupErr(fieldStatus); open == nil {
 			round = ended
 		}
 		lines[line] = int(round)
