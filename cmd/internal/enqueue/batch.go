@@ -105,7 +105,7 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	}
 	defer func() { _ = closeInput() }()
 	if j.name = name; name == "-" {
-		j.name = "standard input"
+		j.name = standardInput
 	}
 	began := time.Now()
 	j.result = result{Event: "enqueued"}

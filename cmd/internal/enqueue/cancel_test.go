@@ -110,11 +110,9 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A cancel that fails before the batch is marked does not say that the batch is cancelled.
-func TestCancelThatFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
+// insert stores a document that no command writes.
+func (w *world) insert(t *testing.T, collection string, document bson.M) {
+	t.Helper()
 	address, err := url.Parse(w.env["MONGODB_URI"])
 	if err != nil {
 		t.Fatal(err)
@@ -124,11 +122,18 @@ func TestCancelThatFailsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
-	malformed := bson.M{"_id": id + "/000000001", "custom": "c1", "status": "done", "at": "no time"}
 	database := client.Database(strings.Trim(address.Path, "/"))
-	if _, err = database.Collection(batches.Prefix+"results").InsertOne(t.Context(), malformed); err != nil {
+	if _, err = database.Collection(batches.Prefix+collection).InsertOne(t.Context(), document); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A cancel that fails before the batch is marked does not say that the batch is cancelled.
+func TestCancelThatFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
+	w.insert(t, "results", bson.M{"_id": id + "/000000001", "custom": "c1", "status": "done", "at": "no time"})
 	c := w.call(t, "cancel", id)
 	if b, err := w.store(t).Batch(t.Context(), id); err != nil || b.State != batches.StateOpen {
 		t.Errorf("%+v, %v", b, err)

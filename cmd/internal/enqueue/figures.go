@@ -1,12 +1,15 @@
 package enqueue
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -115,7 +118,7 @@ func (f *figures) because(c causes) {
 }
 
 // errorOnly are the causes of failures: why requests wait is to be asked for again.
-func (c causes) errorOnly() causes { return causes{Error: c.Error, Errors: c.Errors} }
+func (c *causes) errorOnly() causes { return causes{Error: c.Error, Errors: c.Errors} }
 
 // gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
 // queue. Requests that were never enqueued are none of them.
@@ -123,14 +126,20 @@ func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) 
 
 // resend is the command that enqueues the file of the batch again.
 func (f *figures) resend() string {
-	text := "headway batch " + f.Name + " --limit " + strings.ReplaceAll(f.Limit, batches.LimitsBetween, " --limit ")
+	words := []string{"headway batch", shell.Word(f.Name)}
+	if f.Name == standardInput {
+		words[1] = "-"
+	}
+	for limit := range strings.SplitSeq(f.Limit, batches.LimitsBetween) {
+		words = append(words, "--limit", shell.Word(limit))
+	}
 	if f.Queue != "" && f.Queue != "default" {
-		text += " --queue " + f.Queue
+		words = append(words, "--queue", shell.Word(f.Queue))
 	}
 	if f.Model != "" {
-		text += " --model " + f.Model
+		words = append(words, "--model", shell.Word(f.Model))
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 // rests says that nothing works on the batch, so that no end can be estimated.
@@ -195,7 +204,8 @@ func (f *figures) price(prices map[string]config.Price) {
 		return
 	}
 	cost := 0.
-	for model, u := range f.Models {
+	for _, model := range slices.Sorted(maps.Keys(f.Models)) {
+		u := f.Models[model]
 		p, known := prices[model]
 		if !known && u.Prompt+u.Completion > 0 {
 			f.Unpriced = append(f.Unpriced, model)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
+	"github.com/headway-go/headway/internal/config"
 )
 
 // A rate above the limit while the bucket empties does not read like a violation.
@@ -54,6 +55,49 @@ func TestStateOfABatch(t *testing.T) {
 		})
 		if string(f.State) != c.want || !strings.HasPrefix(f.text(), c.words) {
 			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
+		}
+	}
+}
+
+// Commands that people copy have one word for each name: a tenant chooses its own.
+func TestResend(t *testing.T) {
+	t.Parallel()
+	for want, b := range map[string]batches.Batch{
+		"headway batch in.jsonl --limit openai": {Name: "in.jsonl", Limit: "openai"},
+		"headway batch - --limit openai --queue bulk": {
+			Name: "standard input", Limit: "openai", Queue: "bulk",
+		},
+		"headway batch 'my file.jsonl' --limit 'tenants:$(reboot)' --limit openai": {
+			Name: "my file.jsonl", Limit: "tenants:$(reboot), openai",
+		},
+	} {
+		f := newFigures(batches.Progress{Batch: b})
+		if got := f.resend(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Models without a price have the same order each time.
+func TestModelsWithoutAPrice(t *testing.T) {
+	t.Parallel()
+	want := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	models := map[string]batches.Usage{}
+	for _, model := range want {
+		models[model] = batches.Usage{Prompt: 1}
+	}
+	f := newFigures(batches.Progress{Models: models})
+	if f.price(map[string]config.Price{"z": {}}); !slices.Equal(f.Unpriced, want) {
+		t.Errorf("%q, want %q", f.Unpriced, want)
+	}
+}
+
+// A time that no clock can show is long, and not a second.
+func TestLeftText(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{0: "1s", 59.6: "1m0s", 3725: "1h2m", 8.64e10: leftText(longest)} {
+		if got := leftText(seconds); got != want {
+			t.Errorf("%v s: %s, want %s", seconds, got, want)
 		}
 	}
 }

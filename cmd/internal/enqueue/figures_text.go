@@ -138,8 +138,11 @@ func (f *figures) end() (text, short string) {
 	return text, short
 }
 
+// longest is more than any batch takes, in seconds, and less than a time.Duration can hold.
+const longest = 9e9
+
 func leftText(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
+	d := time.Duration(min(seconds, longest) * float64(time.Second))
 	switch {
 	case d > 10*time.Minute:
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")

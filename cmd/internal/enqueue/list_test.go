@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
@@ -117,6 +118,25 @@ func TestNamesThatNoBatchHas(t *testing.T) {
 	} {
 		if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
 			t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
+		}
+	}
+}
+
+// Batches that can't be read hide no others.
+func TestListBesideMalformedBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := w.opened(t, 2)
+	w.insert(t, "batches", bson.M{"_id": "malformed-record", "created": "no time", "state": "open"})
+	w.insert(t, "batches", bson.M{"_id": "malformed-result", "created": time.Now(), "state": "open", "lines": 1})
+	w.insert(t, "results", bson.M{
+		"_id": "malformed-result/000000001", "custom": "c1", "status": "done", "at": "no time",
+	})
+	for _, args := range [][]string{{"status"}, {"status", "--json"}} {
+		c := w.call(t, args...)
+		if c.code != cli.ExitFailed || !strings.Contains(c.out, good) ||
+			!strings.Contains(c.err, "malformed-record") || !strings.Contains(c.err, "malformed-result") {
+			t.Errorf("%q: exit %d: %s%s", args, c.code, c.out, c.err)
 		}
 	}
 }

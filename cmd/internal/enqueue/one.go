@@ -22,6 +22,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -254,7 +255,7 @@ func notOfBatch(id string) error {
 		return nil
 	}
 	return cli.Usage("%s is line %d of batch %s: `headway results %s --out -` writes its answers", id, ref.Line, ref.Batch,
-		ref.Batch)
+		shell.Word(ref.Batch))
 }
 
 // infoOf is what asynq stores of a task, in all queues where none is named.
@@ -303,5 +304,5 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
 	}
 	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `headway explain %s` says why",
-		errNoAnswer, info.ID, info.State, info.ID)
+		errNoAnswer, info.ID, info.State, shell.Word(info.ID))
 }

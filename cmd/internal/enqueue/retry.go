@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -79,8 +80,8 @@ func (s services) failedLine(ctx context.Context, b batches.Batch, customID stri
 	case err != nil:
 		return 0, err
 	case !ended:
-		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s:%s` says why", customID, b.ID, b.ID,
-			customID)
+		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s` says why", customID, b.ID,
+			shell.Word(b.ID+":"+customID))
 	case !r.Failed():
 		return 0, fmt.Errorf("request %q of batch %s was answered, and is not sent again", customID, b.ID)
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 )
 
+// standardInput is the name of a batch that was read from there.
+const standardInput = "standard input"
+
 // blockSize is how much of a batch file is read, and compared, at once.
 const blockSize = 1 << 20
 

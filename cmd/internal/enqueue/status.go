@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -63,23 +64,29 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 				return listFailed(c.Context(), env, s.Batches, b, asJSON)
 			}
 			found = []batches.Batch{b}
-		} else if found, err = s.Batches.List(c.Context(), listed); err != nil {
+		} else if found, err = s.Batches.List(c.Context(), listed); err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return err
 		}
-		return status(c.Context(), env, s, found, asJSON, len(args) == 1)
+		return errors.Join(status(c.Context(), env, s, found, asJSON, len(args) == 1), err)
 	}
 	return c
 }
 
+// status prints the figures of batches. The error names the ones that can't be read, after the others.
 func status(
 	ctx context.Context, env cli.Environment, s services, found []batches.Batch, asJSON, whole bool,
 ) error {
 	var all []figures
+	var malformed []error
 	running := oncePerQueue(s.running)
 	for _, b := range found {
 		w := s.watch(b)
 		w.running = running
 		f, err := w.look(ctx)
+		if errors.Is(err, batches.ErrMalformed) && !whole {
+			malformed = append(malformed, err)
+			continue
+		}
 		if err == nil && asJSON {
 			err = cli.JSON(env.Out).Encode(f)
 		}
@@ -88,15 +95,16 @@ func status(
 		}
 		all = append(all, f)
 	}
-	if asJSON {
-		return nil
+	if !asJSON {
+		lines := list(all, cli.Columns(env.Out))
+		if whole {
+			lines = all[0].whole(cli.Columns(env.Out))
+		}
+		if _, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n")); err != nil {
+			return err
+		}
 	}
-	lines := list(all, cli.Columns(env.Out))
-	if whole {
-		lines = all[0].whole(cli.Columns(env.Out))
-	}
-	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
-	return err
+	return errors.Join(malformed...)
 }
 
 const (
