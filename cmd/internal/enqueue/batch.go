@@ -164,10 +164,10 @@ func (j *batchJob) inspect() error {
 // check counts the good lines and notes the faulty ones.
 func (j *batchJob) check(file io.Reader) error {
 	r, anywhere := &j.result, 0
-	err := j.from.each(file, false, func(line batch.Line, _ request) error {
+	err := j.from.each(file, false, func(task request) error {
 		r.Requests++
-		j.lines = line.Number
-		if line.HTTP() && len(j.from.config.HTTP.AllowHosts) == 0 {
+		j.lines = task.line.Number
+		if task.line.HTTP() && len(j.from.config.HTTP.AllowHosts) == 0 {
 			anywhere++
 		}
 		return nil

@@ -22,12 +22,12 @@ type request struct {
 	*tasks.Terms // of args
 
 	args tasks.Args
-	line int
+	line batch.Line // with the model of the batch
 }
 
 // of makes the task that of its line in a batch.
 func (r request) of(id string, round int) tasks.Args {
-	r.Batch = &batchref.Ref{Batch: id, Line: r.line, Round: round}
+	r.Batch = &batchref.Ref{Batch: id, Line: r.line.Number, Round: round}
 	return r.args
 }
 
@@ -61,22 +61,22 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 func (s *source) call(line batch.Line) (request, error) {
 	task := &llm.Call{Terms: s.common, Endpoint: llm.Endpoint(line.URL)}
 	task.CustomID = line.CustomID
-	body, err := withModel(line.Body, s.model)
-	if err == nil {
-		err = s.config.Providers.Check(s.buckets[len(s.buckets)-1].limit.Name)
-	}
+	err := s.config.Providers.Check(s.buckets[len(s.buckets)-1].limit.Name)
 	if err != nil {
 		return request{}, err
 	}
-	task.Request = body
+	if line.Body, err = withModel(line.Body, s.model); err != nil {
+		return request{}, err
+	}
+	task.Request = line.Body
 	for _, b := range s.buckets {
-		charge, err := task.Endpoint.Charge(b.limit.Name, b.key, body, b.meters...)
+		charge, err := task.Endpoint.Charge(b.limit.Name, b.key, line.Body, b.meters...)
 		if err != nil {
 			return request{}, err
 		}
 		task.Taken = append(task.Taken, charge)
 	}
-	return request{Terms: &task.Terms, args: task, line: line.Number}, nil
+	return request{&task.Terms, task, line}, nil
 }
 
 // request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
@@ -118,7 +118,7 @@ func (s *source) request(line batch.Line) (request, error) {
 		return request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
 			"which meter", s)
 	}
-	return request{Terms: &task.Terms, args: task, line: line.Number}, nil
+	return request{&task.Terms, task, line}, nil
 }
 
 // errLarge is a request that reserves more than a capacity.
@@ -148,7 +148,7 @@ func (s *source) check(task tasks.Charger) error {
 
 // each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is
 // there twice.
-func (s *source) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
+func (s *source) each(file io.Reader, unique bool, good func(request) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{Unique: unique})
 	for {
 		line, err := reader.Next()
@@ -171,7 +171,7 @@ func (s *source) each(file io.Reader, unique bool, good func(batch.Line, request
 			faulty(fault)
 			continue
 		}
-		if err := good(line, task); err != nil {
+		if err := good(task); err != nil {
 			return err
 		}
 	}

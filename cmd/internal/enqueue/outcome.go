@@ -106,14 +106,14 @@ func (j *batchJob) leave(ctx context.Context, why error) error {
 func (j *batchJob) nameRest(ctx context.Context) error {
 	j.input.rewind()
 	return j.chunks(func(some []request) error {
-		known, err := j.s.Batches.Lines(ctx, j.result.Batch, some[0].line, some[len(some)-1].line)
+		known, err := j.s.Batches.Lines(ctx, j.result.Batch, some[0].line.Number, some[len(some)-1].line.Number)
 		if err != nil {
 			return err
 		}
 		var rest []batches.Named
 		for _, task := range some {
-			if !known.Ended(task.line) {
-				rest = append(rest, batches.Named{Line: task.line, CustomID: task.CustomID})
+			if line := task.line; !known.Ended(line.Number) {
+				rest = append(rest, batches.Named{Line: line.Number, CustomID: line.CustomID})
 			}
 		}
 		return j.s.Batches.Name(ctx, j.result.Batch, rest)

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -70,9 +68,9 @@ func (j *batchJob) chunks(do func([]request) error) error {
 		some, size = some[:0], 0
 		return err
 	}
-	err := j.from.each(j.input, j.result.Faulty == 0, func(line batch.Line, task request) error {
+	err := j.from.each(j.input, j.result.Faulty == 0, func(task request) error {
 		some = append(some, task)
-		if size += len(line.Body); len(some) < chunk && size < chunkBytes {
+		if size += len(task.line.Body); len(some) < chunk && size < chunkBytes {
 			return nil
 		}
 		return flush()
@@ -85,22 +83,21 @@ func (j *batchJob) chunks(do func([]request) error) error {
 
 // enqueue sends some requests in the order of their lines.
 func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Options) error {
-	r, last := &j.result, some[len(some)-1].line
+	r, last := &j.result, some[len(some)-1].line.Number
 	var known batches.Lines
 	if j.existed {
 		var err error
-		if known, err = j.s.Batches.Lines(ctx, r.Batch, some[0].line, last); err != nil {
+		if known, err = j.s.Batches.Lines(ctx, r.Batch, some[0].line.Number, last); err != nil {
 			return err
 		}
 	}
-	args := make([]tasks.Args, 0, len(some))
-	for _, task := range some {
-		if !known.Ended(task.line) {
-			args = append(args, task.of(r.Batch, known.Round(task.line)))
-		}
+	open := slices.DeleteFunc(slices.Clone(some), func(task request) bool { return known.Ended(task.line.Number) })
+	args := make([]tasks.Args, len(open))
+	for i, task := range open {
+		args[i] = task.of(r.Batch, known.Round(task.line.Number))
 	}
 	infos, err := j.s.Scheduler.EnqueueMany(ctx, args, options)
-	late, err := j.s.expire(ctx, args, err)
+	late, err := j.expire(ctx, open, err)
 	for _, info := range infos {
 		if info != nil {
 			r.Enqueued++
@@ -113,13 +110,13 @@ func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Op
 	}
 	r.Waiting -= late
 	r.Expired += late
-	r.Finished += len(some) - len(args)
+	r.Finished += len(some) - len(open)
 	return j.s.Batches.SetEnqueued(ctx, r.Batch, last)
 }
 
 // expire writes the results of the requests that are not enqueued because they would start too late (--start-by), and
 // returns how many there are. The error is what else has failed.
-func (s services) expire(ctx context.Context, args []tasks.Args, failed error) (late int, err error) {
+func (j *batchJob) expire(ctx context.Context, sent []request, failed error) (late int, err error) {
 	var results []batches.Result
 	var others []error
 	for _, fault := range parts(failed) {
@@ -128,18 +125,14 @@ func (s services) expire(ctx context.Context, args []tasks.Args, failed error) (
 			others = append(others, fault)
 			continue
 		}
-		e, err := envelope.Encode(args[item.Index])
-		if err != nil {
-			return 0, err
-		}
-		if q, ok := chat.Request(e.Task.Type(), e.Task.Payload()); ok {
-			results = append(results, record.Failed(q, record.CodeExpired, item.Err))
-		}
+		task := sent[item.Index]
+		q := record.Request{Line: task.line, Ref: *task.Batch}
+		results = append(results, record.Failed(q, record.CodeExpired, item.Err))
 	}
 	if err := errors.Join(others...); err != nil {
 		return 0, err
 	}
-	if err := cmp.Or(s.Batches.FinishMany(ctx, results)...); err != nil {
+	if err := cmp.Or(j.s.Batches.FinishMany(ctx, results)...); err != nil {
 		return 0, fmt.Errorf("keep the result of a request that would start too late: %w", err)
 	}
 	return len(results), nil
