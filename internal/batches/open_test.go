@@ -68,7 +68,7 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, s, "b", 20, 5)
-	if _, err := s.Reopen(t.Context(), "b", func(context.Context, []batches.Result) error { return nil }); err != nil {
+	if _, err := s.Reopen(t.Context(), "b", 0, func(context.Context, []batches.Result) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.Lines(t.Context(), "b", 1, 20)

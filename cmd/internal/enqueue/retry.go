@@ -44,15 +44,13 @@ limits, in the same queue. Their errors so far stay with them; their new results
 			return err
 		}
 		defer s.Close(c.Context())
-		var lines []int
+		line := 0 // all that failed
 		if one {
-			line, unfit := s.failedLine(c.Context(), b, customID)
-			if unfit != nil {
-				return unfit
+			if line, err = s.failedLine(c.Context(), b, customID); err != nil {
+				return err
 			}
-			lines = []int{line}
 		}
-		n, err := t.retry(c.Context(), env, s, b, lines)
+		n, err := t.retry(c.Context(), env, s, b, line)
 		if err != nil && n == 0 {
 			return err
 		}
@@ -88,10 +86,9 @@ func (s services) failedLine(ctx context.Context, b batches.Batch, customID stri
 	return ref.Line, nil
 }
 
-// retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues no
-// others.
+// retry enqueues the failed requests of a batch again, as the batch was. If a line is given, it enqueues no other.
 func (t *target) retry(
-	ctx context.Context, env cli.Environment, s services, b batches.Batch, lines []int,
+	ctx context.Context, env cli.Environment, s services, b batches.Batch, line int,
 ) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, cli.Usage("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)
@@ -111,7 +108,7 @@ func (t *target) retry(
 		return 0, err
 	}
 	for r, err := range s.Batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
-		if err == nil && len(r.Request) > 0 {
+		if err == nil && len(r.Request) > 0 && (line == 0 || line == r.Line) {
 			_, err = from.kept(r)
 		}
 		if err != nil {
@@ -122,7 +119,7 @@ func (t *target) retry(
 	if err != nil {
 		return 0, err
 	}
-	return s.Batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
+	return s.Batches.Reopen(ctx, b.ID, line, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
 		var before []string
 		for i, r := range results {
@@ -139,7 +136,7 @@ func (t *target) retry(
 			return err
 		}
 		return dead.Recorder().SentAgain(ctx, b.Queue, before)
-	}, lines...)
+	})
 }
 
 // kept is the task of a request that was kept with its result.
