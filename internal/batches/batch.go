@@ -26,37 +26,23 @@ const (
 
 // Batch is the record of one batch file. As JSON it is a part of what `headway status --json` prints.
 type Batch struct {
-	// ID names the batch: letters, digits, "-" and "_", at most 100 of them.
-	ID string `bson:"_id" json:"batch"`
+	ID   string `bson:"_id"  json:"batch"` // letters, digits, "-" and "_", at most 100 of them
+	Name string `bson:"name" json:"name"`  // for people, e.g. the name of the file
+	Hash string `bson:"hash" json:"-"`     // of the file's content
 
-	// Name is for people, e.g. the name of the file.
-	Name string `bson:"name" json:"name"`
+	Lines    int `bson:"lines"              json:"-"`        // number of the last line with a request; blank lines count
+	Requests int `bson:"requests,omitempty" json:"requests"` // how many lines have a request
 
-	// Hash is a hash of the file's content. The same ID with another hash is another file.
-	Hash string `bson:"hash" json:"-"`
-
-	// Lines is the number of the last line with a request. Blank lines count.
-	Lines int `bson:"lines" json:"-"`
-
-	// Requests is the number of lines with a request.
-	Requests int `bson:"requests,omitempty" json:"requests"`
-
-	// Created is when the batch was opened, in milliseconds.
-	Created time.Time `bson:"created" json:"created"`
-
-	// Limit names the buckets that its requests take from, with LimitsBetween between them.
-	Limit string `bson:"limit" json:"limit"`
+	Created time.Time `bson:"created" json:"created"` // when the batch was opened, in milliseconds
+	Limit   string    `bson:"limit"   json:"limit"`   // the buckets of its requests, with LimitsBetween between them
 
 	// Queue and Retries are the options of its tasks. Model is set if the batch has one model for all requests.
 	Queue   string `bson:"queue,omitempty"   json:"queue,omitempty"`
 	Model   string `bson:"model,omitempty"   json:"-"`
 	Retries int    `bson:"retries,omitempty" json:"-"`
 
-	// State is StateOpen if empty.
-	State State `bson:"state" json:"state"`
-
-	// Enqueued is the last line up to which all requests are enqueued.
-	Enqueued int `bson:"enqueued" json:"enqueued_to_line"`
+	State    State `bson:"state"    json:"state"`
+	Enqueued int   `bson:"enqueued" json:"enqueued_to_line"` // the last line up to which all requests are enqueued
 }
 
 type batchDocument struct {

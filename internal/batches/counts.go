@@ -16,19 +16,15 @@ import (
 
 // Counts sums up the stored documents of a batch.
 type Counts struct {
-	// Done and Failed are the numbers of good and bad results.
-	Done   int `bson:"done"   json:"done"`
-	Failed int `bson:"failed" json:"failed"`
-
-	// Retried is the number of requests with a failed attempt that was or will be followed by another attempt.
-	Retried int `bson:"retried" json:"retried"`
+	Done    int `bson:"done"    json:"done"`
+	Failed  int `bson:"failed"  json:"failed"`
+	Retried int `bson:"retried" json:"retried"` // with a failed attempt that was or will be followed by another one
 
 	// Unanswered is the number of stored requests without a result: those given to [Store.Name], those with a failed
 	// attempt, and those that were put back.
 	Unanswered int `bson:"unanswered" json:"-"`
 
-	// Usage is the sum of all results.
-	Usage `bson:",inline"`
+	Usage `bson:",inline"` // the sum of all results
 
 	// First and Last are the times of the first and the last result. They are zero without a result.
 	First time.Time `bson:"first" json:"-"`

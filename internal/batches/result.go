@@ -48,18 +48,13 @@ type Result struct {
 	Line     int    `bson:"-"` // in the file, from 1
 	CustomID string `bson:"custom"`
 
-	// Response is nil if there was no answer.
-	Response *Response `bson:"-"`
-
-	// Failure is nil for a request that was answered.
-	Failure *Failure
+	Response *Response `bson:"-"` // nil if there was no answer
+	Failure  *Failure  // nil for a request that was answered
 
 	// Attempts are the failed attempts. Pass to Finish only attempts that [Store.Attempt] has not stored.
 	Attempts []Attempt `bson:"tries"`
 
-	// Usage is the sum of all rounds, if [Store.Reopen] put the result back.
-	Usage Usage `bson:",inline"`
-
+	Usage Usage `bson:",inline"` // the sum of all rounds, if [Store.Reopen] put the result back
 	Model string
 
 	// Request is the body that was sent. It is stored for failed requests only.
@@ -69,8 +64,7 @@ type Result struct {
 	// yet.
 	Finished time.Time `bson:"at"`
 
-	// Round counts how often [Store.Reopen] put the request back. Finish ignores it.
-	Round int
+	Round int // how often [Store.Reopen] put the request back; Finish ignores it
 }
 
 // Failed returns whether the request belongs into the error file: it has a Failure, no answer, or a status of 400 or

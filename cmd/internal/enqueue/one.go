@@ -146,9 +146,6 @@ func enqueueOne(
 	}, info.ID)
 }
 
-// errNoAnswer is why there is nothing to print.
-var errNoAnswer = errors.New("there is no answer")
-
 func answerCommand(env cli.Environment) *cobra.Command {
 	var queue string
 	var asText bool
@@ -299,10 +296,10 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 	case info.State == asynq.TaskStateCompleted && len(info.Result) > 0:
 		return string(info.Result), nil
 	case info.State == asynq.TaskStateCompleted:
-		return "", fmt.Errorf("%w: task %s is done, and its handler left none", errNoAnswer, info.ID)
+		return "", fmt.Errorf("there is no answer: task %s is done, and its handler left none", info.ID)
 	case info.State == asynq.TaskStateArchived:
-		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
+		return "", fmt.Errorf("there is no answer: task %s has failed: %s", info.ID, info.LastErr)
 	}
-	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `headway explain %s` says why",
-		errNoAnswer, info.ID, info.State, shell.Word(info.ID))
+	return "", fmt.Errorf("there is no answer yet: task %s has not ended (in asynq it is %s); `headway explain %s` says "+
+		"why", info.ID, info.State, shell.Word(info.ID))
 }
