@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -98,36 +97,21 @@ func hasRoom() bson.E {
 func addAttempts(attempts []Attempt) bson.M {
 	cuts := make([]Attempt, len(attempts))
 	for i, a := range attempts {
-		a.Error = cut(a.Error)
+		a.Error = cut(a.Error, maxError)
 		cuts[i] = a
 	}
 	return bson.M{fieldTries: bson.M{"$each": cuts}}
 }
 
-// cut shortens a text to maxError bytes of valid UTF-8.
-func cut(text string) string { return cutTo(text, maxError) }
-
-// name shortens a name that is longer than a batch file allows.
-func name(text string) string { return cutTo(text, maxName) }
-
-func cutTo(text string, most int) string {
-	text = valid(text[:min(len(text), most+utf8.UTFMax)])
-	if len(text) <= most {
-		return text
-	}
-	end := most
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
+// cut shortens a text to at most that many bytes of valid UTF-8, so that MongoDB stores it.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text[:min(len(text), most)], "\uFFFD") // may be longer
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
-
-// valid makes a text valid UTF-8, so that MongoDB stores it.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // finishUpdate returns the update that writes a result.
 func finishUpdate(r Result, expires time.Time) bson.M {
-	set := bson.M{fieldCustom: name(r.CustomID), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
+	set := bson.M{fieldCustom: cut(r.CustomID, maxName), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
 	unset := bson.M{fieldAgain: "", fieldRequest: ""} // the request is from an earlier round
 	if r.Failed() {
 		set[fieldStatus] = statusFailed
@@ -137,16 +121,16 @@ func finishUpdate(r Result, expires time.Time) bson.M {
 		}
 	}
 	if r.Model != "" {
-		set["model"] = name(r.Model)
+		set["model"] = cut(r.Model, maxName)
 	}
 	if r.Response != nil {
-		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID)
+		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID, maxError)
 		if len(r.Response.Body) > 0 {
 			set[fieldBody], _ = packed.Pack(r.Response.Body)
 		}
 	}
 	if r.Failure != nil {
-		set[fieldFailure] = Failure{Code: cut(r.Failure.Code), Message: cut(r.Failure.Message)}
+		set[fieldFailure] = Failure{Code: cut(r.Failure.Code, maxError), Message: cut(r.Failure.Message, maxError)}
 	}
 	update := bson.M{"$set": set, "$unset": unset}
 	if tokens := r.Usage.fields(); len(tokens) > 0 {

@@ -27,7 +27,7 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 		return err
 	}
 	update := bson.M{
-		"$set":      bson.M{fieldCustom: name(customID), fieldExpires: expires},
+		"$set":      bson.M{fieldCustom: cut(customID, maxName), fieldExpires: expires},
 		"$addToSet": addAttempts([]Attempt{a}),
 	}
 	s.write(ctx, "store an attempt of", []write{{

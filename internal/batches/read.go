@@ -34,7 +34,7 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 // FindNamed returns the stored document of the request with this custom_id. Found is false if there is none, as of a
 // request that waits for its first attempt. FindNamed reads the documents of the batch.
 func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result, found bool, err error) {
-	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: name(customID)}) {
+	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: cut(customID, maxName)}) {
 		return r, err == nil, err
 	}
 	return Result{}, false, nil
@@ -152,7 +152,7 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 		if err = checkLine(batch, n.Line); err != nil {
 			return err
 		}
-		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: name(n.CustomID), fieldExpires: expires}
+		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: cut(n.CustomID, maxName), fieldExpires: expires}
 	}
 	_, err = s.results.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	bulk, some := errors.AsType[mongo.BulkWriteException](err)

@@ -61,7 +61,7 @@ func New(
 
 // Close refuses further results, and returns after the running round trips.
 func (r *Recorder) Close() {
-	r.states.wait()
+	r.states.asks.Wait()
 	r.writer.Close()
 }
 

@@ -99,11 +99,10 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if j.from, err = j.load(j.model); err != nil {
 		return err
 	}
-	var closeInput func() error
-	if j.input, closeInput, err = open(ctx, name, j.env.In); err != nil {
+	if j.input, err = open(ctx, name, j.env.In); err != nil {
 		return err
 	}
-	defer func() { _ = closeInput() }()
+	defer func() { _ = j.input.file.Close() }()
 	if j.name = name; name == "-" {
 		j.name = standardInput
 	}

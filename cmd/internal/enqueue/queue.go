@@ -46,14 +46,9 @@ func eachPage(
 	}
 }
 
-// serving returns what takes tasks from the queue.
-func (s services) serving(ctx context.Context, queue string) (asynqdb.QueueState, error) {
-	return asynqdb.New(s.Queue).State(ctx, queue, "")
-}
-
 // goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
 func (s services) goesOn(ctx context.Context, queue string) string {
-	by, err := s.serving(context.WithoutCancel(ctx), queue)
+	by, err := asynqdb.New(s.Queue).State(context.WithoutCancel(ctx), queue, "")
 	switch {
 	case err != nil:
 		return "the others stay in the queue, and the same command goes on"

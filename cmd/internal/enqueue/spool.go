@@ -40,8 +40,8 @@ type input struct {
 }
 
 // open opens a batch file. What can be read once only, a pipe or standard input ("-"), goes through a temporary file,
-// so that memory stays small. Close removes it.
-func open(ctx context.Context, name string, stdin io.Reader) (*input, func() error, error) {
+// so that memory stays small. Close the file: that removes a temporary one.
+func open(ctx context.Context, name string, stdin io.Reader) (*input, error) {
 	info, err := os.Stat(name)
 	var file *os.File
 	switch {
@@ -58,9 +58,9 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &input{ctx: ctx, file: file, from: file, block: make([]byte, blockSize)}, file.Close, nil
+	return &input{ctx: ctx, file: file, from: file, block: make([]byte, blockSize)}, nil
 }
 
 // spool copies what can be read once to a file without a name: nothing is left of it, however the command ends.

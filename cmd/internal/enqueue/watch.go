@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
@@ -151,7 +152,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		return
 	}
 	w.asked, w.causes = now, w.causes.errorOnly()
-	queue, err := w.serving(ctx, b.Queue)
+	queue, err := asynqdb.New(w.Queue).State(ctx, b.Queue, "")
 	if err != nil {
 		w.causes.Trouble = err.Error()
 		return
