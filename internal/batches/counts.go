@@ -20,8 +20,7 @@ type Counts struct {
 	Failed  int `bson:"failed"  json:"failed"`
 	Retried int `bson:"retried" json:"retried"` // with a failed attempt that was or will be followed by another one
 
-	// Unanswered is the number of stored requests without a result: those given to [Store.Name], those with a failed
-	// attempt, and those that were put back.
+	// Unanswered is the number of stored requests without a result, for which [Lines.Open] is true.
 	Unanswered int `bson:"unanswered" json:"-"`
 
 	Usage `bson:",inline"` // the sum of all results

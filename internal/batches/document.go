@@ -111,7 +111,9 @@ func cut(text string, most int) string {
 
 // finishUpdate returns the update that writes a result.
 func finishUpdate(r Result, expires time.Time) bson.M {
-	set := bson.M{fieldCustom: cut(r.CustomID, maxName), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
+	set := bson.M{
+		fieldCustom: cut(r.CustomID, maxName), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires,
+	}
 	unset := bson.M{fieldAgain: "", fieldRequest: ""} // the request is from an earlier round
 	if r.Failed() {
 		set[fieldStatus] = statusFailed

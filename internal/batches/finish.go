@@ -43,8 +43,8 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 func (s *Store) Finish(ctx context.Context, r Result) error { return s.FinishMany(ctx, []Result{r})[0] }
 
 // FinishMany is [Store.Finish] for several results, in one round trip. The errors are in the order of the results.
-// A result that fails does not stop the others. A result that is too large for its document is stored without its
-// answer or without its request, or without both, as a failure with [CodeTooLarge].
+// A result that fails does not stop the others. A result that is too large for its document is stored as a failure
+// with [CodeTooLarge]: without its answer, its request, or both.
 func (s *Store) FinishMany(ctx context.Context, results []Result) []error {
 	errs := make([]error, len(results))
 	todo := make([]write, 0, len(results))

@@ -66,7 +66,7 @@ func (s *Server) listBatches(ctx context.Context) ([]batchRow, error) {
 func newBatchRow(p batches.Progress) batchRow {
 	r := batchRow{
 		Batch: p.Batch, Link: "/batch?id=" + url.QueryEscape(p.ID), State: string(p.State), Done: p.Done, Failed: p.Failed,
-		Waiting: max(0, p.Requests-p.Done-p.Failed), Retried: p.Retried, Used: p.Usage.Used, Last: p.Last,
+		Waiting: max(0, p.Requests-p.Done-p.Failed), Retried: p.Retried, Used: p.Used, Last: p.Last,
 	}
 	if r.State == string(batches.StateOpen) && r.Waiting == 0 {
 		r.State = "ended"

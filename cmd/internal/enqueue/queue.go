@@ -103,8 +103,8 @@ type runningTasks func(ctx context.Context, queue string) (map[string][]batchref
 // leaseLeast is what a lease has left at least while its worker lives: asynq extends leases to 30 s every 5 s.
 const leaseLeast = 20 * time.Second
 
-// lost returns how many requests of a batch were on workers that are gone, if no others wait, and how long it takes
-// until asynq puts them back, at the earliest.
+// lost returns how many requests of a batch were on workers that are gone, if no others wait. In is the shortest time
+// until asynq puts them back.
 func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (n int, in time.Duration, err error) {
 	active, err := s.active(ctx, b)
 	if err != nil || len(active) == 0 || len(active) < waiting {

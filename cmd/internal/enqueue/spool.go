@@ -30,10 +30,10 @@ var errChanged = errors.New("the file was changed after it had been checked; wha
 type input struct {
 	ctx   context.Context //nolint:containedctx // of the command that reads
 	file  *os.File
-	from  io.Reader           // the file, of the size that it had when it was read first
-	size  int64               // so far, of the first reading
-	sums  [][sha256.Size]byte // of all blocks, when the file was read first
-	next  int                 // number of the block that is read next
+	from  io.Reader           // The file; the second time as long as it was at first.
+	size  int64               // Of the first reading so far.
+	sums  [][sha256.Size]byte // Of its blocks.
+	next  int                 // Number of the block that is read next.
 	again bool
 
 	block, left []byte // left is what was not given of it
