@@ -23,9 +23,9 @@ func TestProgressOnATerminal(t *testing.T) {
 		s := &show{env: cli.Environment{Out: terminal, Err: terminal}}
 		s.trouble(errors.New("before a bar"))
 		s.progress(f)
-		time.Sleep(300 * time.Millisecond) // the bar is drawn now and then
+		<-time.After(300 * time.Millisecond) // the bar is drawn now and then
 		s.trouble(errors.New("below the bar"))
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		f.Done, f.Waiting, f.State = 3, 0, batches.StateEnded
 		s.end(f)
 	})
