@@ -10,26 +10,20 @@ var (
 	// ErrTooLong means that a line is longer than [Config.MaxLine], or a name longer than [MaxName].
 	ErrTooLong = errors.New("too long")
 
-	// ErrUTF8 means that a line is not UTF-8.
-	ErrUTF8 = errors.New("not valid UTF-8")
-
 	// ErrTruncated means that the last line ends in the middle of its JSON: the file was cut off.
 	ErrTruncated = errors.New("the file ends in the middle of this line")
 
 	// ErrJSON means that a line is not one JSON object, or that a field has the wrong type.
 	ErrJSON = errors.New("not valid JSON")
+	ErrUTF8 = errors.New("not valid UTF-8")
 
 	// ErrMissingField means that a field is absent, null or empty.
 	ErrMissingField = errors.New("missing")
 
-	// ErrMethod means that the method is not POST.
-	ErrMethod = errors.New("unknown method")
-
-	// ErrUnknownURL means that the url is not supported.
-	ErrUnknownURL = errors.New("unknown url")
-
 	// ErrBody means that the url does not accept the body.
-	ErrBody = errors.New("unusable body")
+	ErrBody       = errors.New("unusable body")
+	ErrMethod     = errors.New("unknown method")
+	ErrUnknownURL = errors.New("unknown url")
 
 	// ErrDuplicateID means that an earlier good line has the same custom_id.
 	ErrDuplicateID = errors.New("duplicate custom_id")
@@ -40,14 +34,9 @@ var ErrEmpty = errors.New("batch: the file has no lines")
 
 // LineError is the fault of an invalid line.
 type LineError struct {
-	// Line is the number of the line in the file, from 1. Blank lines count.
-	Line int
-
-	// Field is the invalid field, e.g. "custom_id" or "body.model". It is empty if the whole line is invalid.
-	Field string
-
-	// Err wraps one of the sentinels of this package.
-	Err error
+	Line  int    // its number in the file, from 1; blank lines count
+	Field string // the invalid field, e.g. "body.model"; empty if the whole line is invalid
+	Err   error  // wraps one of the sentinels of this package
 }
 
 // Error returns line, field and fault.

@@ -18,11 +18,9 @@ import (
 //	{"id": "r4", "custom_id": "a-2", "response": {"status_code": 400, "request_id": "", "body": {...}}, "error": null}
 //	{"id": "req_5", "custom_id": "a-3", "response": null, "error": {"code": "batch_expired", "message": "..."}}
 //
-// That is the format of OpenAI's "Batch API" guide (retrieving the results; batch expiration) and of
-// BatchRequestOutput in OpenAI's API reference. The reference describes error: "for requests that failed with a
-// non-HTTP error". So an answer with a status of 4xx is in the error file with its response and "error": null. Users
-// of OpenAI report the same: "`BatchRequestOutput` object's `error` discrepancies", an issue of OpenAI's description
-// of its API. The spaces between the fields are as in the guide.
+// That is the format of OpenAI's "Batch API" guide, with its spaces, and of BatchRequestOutput in OpenAI's API
+// reference. There error is "for requests that failed with a non-HTTP error". So an answer with a status of 4xx is in
+// the error file with its response and "error": null.
 //
 // The ID is always the same for the same line of the same batch. A body that is not JSON is written as a JSON string,
 // and an empty one as an empty object. OpenAI's codes of an error are batch_expired, batch_cancelled and

@@ -67,12 +67,9 @@ func (r *Reader) Next() (Line, error) {
 
 // accept parses a line that is not blank, and stores its custom_id if the line is valid.
 func (r *Reader) accept(text []byte) (Line, error) {
-	line, fault := parse(r.number, text, r.ended != nil)
-	if fault != nil {
-		return Line{}, fault
-	}
-	if r.ids == nil {
-		return line, nil
+	line, err := Parse(r.number, text, r.ended != nil)
+	if err != nil || r.ids == nil {
+		return line, err
 	}
 	sum := sha256.Sum256([]byte(line.CustomID))
 	key := [12]byte(sum[:])

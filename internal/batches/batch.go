@@ -21,41 +21,28 @@ type State string
 const (
 	StateOpen      State = "open"      // the sender enqueues its requests
 	StateCancelled State = "cancelled" // no further request is enqueued
+	StateEnded     State = "ended"     // all requests have a result; never stored
 )
 
-// Batch is the record of one batch file.
+// Batch is the record of one batch file. As JSON it is a part of what `headway status --json` prints.
 type Batch struct {
-	// ID names the batch: letters, digits, "-" and "_", at most 100 of them.
-	ID string `bson:"_id"`
+	ID   string `bson:"_id"  json:"batch"` // letters, digits, "-" and "_", at most 100 of them
+	Name string `bson:"name" json:"name"`  // for people, e.g. the name of the file
+	Hash string `bson:"hash" json:"-"`     // of the file's content
 
-	// Name is for people, e.g. the name of the file.
-	Name string `bson:"name"`
+	Lines    int `bson:"lines"              json:"-"`        // number of the last line with a request; blank lines count
+	Requests int `bson:"requests,omitempty" json:"requests"` // how many lines have a request
 
-	// Hash is a hash of the file's content. The same ID with another hash is another file.
-	Hash string `bson:"hash"`
-
-	// Lines is the number of the last line with a request. Blank lines count.
-	Lines int `bson:"lines"`
-
-	// Requests is the number of lines with a request.
-	Requests int `bson:"requests,omitempty"`
-
-	// Created is when the batch was opened, in milliseconds.
-	Created time.Time `bson:"created"`
-
-	// Limit names the buckets that its requests take from, with LimitsBetween between them.
-	Limit string `bson:"limit"`
+	Created time.Time `bson:"created" json:"created"` // when the batch was opened, in milliseconds
+	Limit   string    `bson:"limit"   json:"limit"`   // the buckets of its requests, with LimitsBetween between them
 
 	// Queue and Retries are the options of its tasks. Model is set if the batch has one model for all requests.
-	Queue   string `bson:"queue,omitempty"`
-	Model   string `bson:"model,omitempty"`
-	Retries int    `bson:"retries,omitempty"`
+	Queue   string `bson:"queue,omitempty"   json:"queue,omitempty"`
+	Model   string `bson:"model,omitempty"   json:"-"`
+	Retries int    `bson:"retries,omitempty" json:"-"`
 
-	// State is StateOpen if empty.
-	State State `bson:"state"`
-
-	// Enqueued is the last line up to which all requests are enqueued.
-	Enqueued int `bson:"enqueued"`
+	State    State `bson:"state"    json:"state"`
+	Enqueued int   `bson:"enqueued" json:"enqueued_to_line"` // the last line up to which all requests are enqueued
 }
 
 type batchDocument struct {
@@ -136,7 +123,7 @@ func (s *Store) List(ctx context.Context, limit int) ([]Batch, error) {
 	}
 	found, err := s.readBatches(ctx, bson.M{}, o)
 	if err != nil {
-		err = unavailable("list", "", err)
+		err = fmt.Errorf("%w: list batches: %w", kindOf(err), err)
 	}
 	return found, err
 }

@@ -90,7 +90,7 @@ func TestUnusableNames(t *testing.T) {
 		if _, err := s.Counts(t.Context(), id); !errors.Is(err, batches.ErrBatchID) {
 			t.Errorf("counts %q: %v", id, err)
 		}
-		for _, err := range s.Results(t.Context(), id) {
+		for _, err := range s.All(t.Context(), id) {
 			if !errors.Is(err, batches.ErrBatchID) {
 				t.Errorf("results %q: %v", id, err)
 			}

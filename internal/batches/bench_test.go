@@ -86,7 +86,7 @@ func readAll(b *testing.B, s *batches.Store, want int) uint64 {
 	var m runtime.MemStats
 	var peak uint64
 	n := 0
-	for _, err := range s.Results(b.Context(), "b") {
+	for _, err := range s.All(b.Context(), "b") {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -119,8 +119,8 @@ func counts(b *testing.B, s *batches.Store, n int) {
 			return c.Done + c.Failed, err
 		},
 		"finished-ms": func() (int, error) {
-			set, err := s.Finished(b.Context(), "b", 1, n)
-			return set.Len(), err
+			lines, err := s.Lines(b.Context(), "b", 1, n)
+			return len(lines), err
 		},
 	} {
 		const times = 5

@@ -63,7 +63,7 @@ func TestReopenHoldsLittle(t *testing.T) {
 		}
 	}
 	var sent []int
-	n, err := s.Reopen(t.Context(), "b", func(_ context.Context, results []batches.Result) error {
+	n, err := s.Reopen(t.Context(), "b", 0, func(_ context.Context, results []batches.Result) error {
 		if len(results) > 3 {
 			t.Errorf("%d requests of 4 MB at once", len(results))
 		}

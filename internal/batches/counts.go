@@ -16,22 +16,18 @@ import (
 
 // Counts sums up the stored documents of a batch.
 type Counts struct {
-	// Done and Failed are the numbers of good and bad results.
-	Done   int `bson:"done"`
-	Failed int `bson:"failed"`
+	Done    int `bson:"done"    json:"done"`
+	Failed  int `bson:"failed"  json:"failed"`
+	Retried int `bson:"retried" json:"retried"` // with a failed attempt that was or will be followed by another one
 
-	// Retried is the number of requests with a failed attempt that was or will be followed by another attempt.
-	Retried int `bson:"retried"`
+	// Unanswered is the number of stored requests without a result, for which [Lines.Open] is true.
+	Unanswered int `bson:"unanswered" json:"-"`
 
-	// Unanswered is the number of stored requests without a result, as [Store.Unanswered] lists them.
-	Unanswered int `bson:"unanswered"`
-
-	// Usage is the sum of all results.
-	Usage Usage `bson:",inline"`
+	Usage `bson:",inline"` // the sum of all results
 
 	// First and Last are the times of the first and the last result. They are zero without a result.
-	First time.Time `bson:"first"`
-	Last  time.Time `bson:"last"`
+	First time.Time `bson:"first" json:"-"`
+	Last  time.Time `bson:"last"  json:"-"`
 }
 
 // group is the counts of a group of documents.
@@ -48,10 +44,10 @@ func (c Counts) Plus(o Counts) Counts {
 	c.Failed += o.Failed
 	c.Retried += o.Retried
 	c.Unanswered += o.Unanswered
-	c.Usage.Reserved += o.Usage.Reserved
-	c.Usage.Used += o.Usage.Used
-	c.Usage.Prompt += o.Usage.Prompt
-	c.Usage.Completion += o.Usage.Completion
+	c.Reserved += o.Reserved
+	c.Used += o.Used
+	c.Prompt += o.Prompt
+	c.Completion += o.Completion
 	if c.First.IsZero() || !o.First.IsZero() && o.First.Before(c.First) {
 		c.First = o.First
 	}
@@ -120,11 +116,11 @@ type Progress struct {
 	Counts
 
 	// Models has the usage of all results, by model.
-	Models map[string]Usage
+	Models map[string]Usage `json:"-"`
 
 	// Lately are the counts of the results of the last Window, a second each. The oldest is first, and seconds without
 	// results are left out.
-	Lately []Counts
+	Lately []Counts `json:"-"`
 }
 
 // Counter counts one batch repeatedly, e.g. to show its progress. It is as exact as [Store.Counts], and reads only

@@ -103,7 +103,7 @@ func TestCounter(t *testing.T) {
 		s.FinishMany(t.Context(), results)
 		compare()
 		if random.IntN(4) == 0 {
-			if _, err := s.Reopen(t.Context(), "b", func(_ context.Context, results []batches.Result) error {
+			if _, err := s.Reopen(t.Context(), "b", 0, func(_ context.Context, results []batches.Result) error {
 				for _, r := range results {
 					order = append(order, r.Line)
 				}

@@ -10,7 +10,7 @@
 //
 // # Order and memory
 //
-// The line is part of a document's _id, so the index on _id has the order of the file. [Store.Results] reads page by
+// The line is part of a document's _id, so the index on _id has the order of the file. [Store.All] reads page by
 // page and holds one page, however long the batch and however slow the reader.
 //
 // # Size

@@ -3,11 +3,9 @@ package batches
 import (
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -22,7 +20,7 @@ import (
 //	at        when the request ended.
 //	code      status of the answer; missing if there is none. request_id, body: of the answer.
 //	failure   code, message
-//	tries     failed attempts: at, ms, code, error.
+//	tries     failed attempts: at, code, error.
 //	reserved, used, prompt, completion: tokens, the sum of all rounds.
 //	model
 //	request   the body that was sent, for failed requests.
@@ -49,33 +47,17 @@ const (
 	maxLine    = 999_999_999
 	maxError   = 1000 // bytes of an attempt's error, and of other external texts
 	maxName    = 4096 // bytes of a custom_id or a model
-
-	// maxContent bounds body and request of a document together. A document of MongoDB has at most 16 MiB; the rest
-	// is for attempts.
-	maxContent = 14 << 20
 )
 
 // resultDocument is a stored request: the fields of its Result, and what has another form there.
 type resultDocument struct {
 	ID        string `bson:"_id"`
 	Result    `bson:",inline"`
-	Status    string            `bson:"status"`
-	Code      *int              `bson:"code"`
-	RequestID string            `bson:"request_id"`
-	Body      bson.RawValue     `bson:"body"`
-	Tries     []attemptDocument `bson:"tries"`
-	Request   bson.RawValue     `bson:"request"`
-}
-
-type attemptDocument struct {
-	At    time.Time `bson:"at"`
-	MS    int64     `bson:"ms"`
-	Code  int       `bson:"code"`
-	Error string    `bson:"error"`
-}
-
-func (a attemptDocument) attempt() Attempt {
-	return Attempt{At: a.At, Elapsed: packed.Milliseconds(a.MS), StatusCode: a.Code, Error: a.Error}
+	Status    string        `bson:"status"`
+	Code      *int          `bson:"code"`
+	RequestID string        `bson:"request_id"`
+	Body      bson.RawValue `bson:"body"`
+	Request   bson.RawValue `bson:"request"`
 }
 
 // documentID returns the _id of the document of a line. A batch ID contains no "/", so batches do not mix.
@@ -111,115 +93,62 @@ func hasRoom() bson.E {
 	return bson.E{Key: fmt.Sprintf("%s.%d", fieldTries, AttemptsMost-1), Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
-func attemptDocuments(attempts []Attempt) bson.A {
-	documents := make(bson.A, len(attempts))
+// addAttempts returns the update that adds attempts which the document does not have.
+func addAttempts(attempts []Attempt) bson.M {
+	cuts := make([]Attempt, len(attempts))
 	for i, a := range attempts {
-		documents[i] = attemptDocument{At: a.At, MS: a.Elapsed.Milliseconds(), Code: a.StatusCode, Error: cut(a.Error)}
+		a.Error = cut(a.Error, maxError)
+		cuts[i] = a
 	}
-	return documents
+	return bson.M{fieldTries: bson.M{"$each": cuts}}
 }
 
-// cut shortens a text to maxError bytes of valid UTF-8.
-func cut(text string) string { return cutTo(text, maxError) }
-
-// name shortens a name that is longer than a batch file allows.
-func name(text string) string { return cutTo(text, maxName) }
-
-func cutTo(text string, most int) string {
-	text = valid(text[:min(len(text), most+utf8.UTFMax)])
-	if len(text) <= most {
-		return text
-	}
-	end := most
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
-}
-
-// valid makes a text valid UTF-8, so that MongoDB stores it.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-// packed returns the parts of a result that fit into a document.
-func (r *Result) packed() (body, request any, failure *Failure) {
-	failure = r.Failure
-	size := 0
-	if r.Response != nil && len(r.Response.Body) > 0 {
-		body, size = packed.Pack(r.Response.Body)
-		if size > maxContent {
-			body, size, failure = nil, 0, &Failure{Code: CodeTooLarge, Message: tooLarge("answer", len(r.Response.Body),
-				failure)}
-		}
-	}
-	if (r.Failed() || failure != nil) && len(r.Request) > 0 {
-		var n int
-		if request, n = packed.Pack(r.Request); size+n > maxContent {
-			request, failure = nil, &Failure{Code: CodeTooLarge, Message: tooLarge("request for a retry",
-				len(r.Request), failure)}
-		}
-	}
-	return body, request, failure
+// cut shortens a text to at most that many bytes of valid UTF-8, so that MongoDB stores it.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text[:min(len(text), most)], "\uFFFD") // may be longer
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // finishUpdate returns the update that writes a result.
 func finishUpdate(r Result, expires time.Time) bson.M {
-	body, request, failure := r.packed()
-	set := bson.M{fieldCustom: name(r.CustomID), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires}
-	unset := bson.M{fieldAgain: ""}
-	if failure != nil || r.Failed() {
+	set := bson.M{
+		fieldCustom: cut(r.CustomID, maxName), fieldStatus: statusDone, fieldAt: r.Finished, fieldExpires: expires,
+	}
+	unset := bson.M{fieldAgain: "", fieldRequest: ""} // the request is from an earlier round
+	if r.Failed() {
 		set[fieldStatus] = statusFailed
+		if len(r.Request) > 0 {
+			set[fieldRequest], _ = packed.Pack(r.Request)
+			delete(unset, fieldRequest)
+		}
 	}
 	if r.Model != "" {
-		set["model"] = name(r.Model)
+		set["model"] = cut(r.Model, maxName)
 	}
 	if r.Response != nil {
-		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID)
+		set[fieldCode], set["request_id"] = r.Response.StatusCode, cut(r.Response.RequestID, maxError)
+		if len(r.Response.Body) > 0 {
+			set[fieldBody], _ = packed.Pack(r.Response.Body)
+		}
 	}
-	if body != nil {
-		set[fieldBody] = body
-	}
-	if failure != nil {
-		set[fieldFailure] = Failure{Code: cut(failure.Code), Message: cut(failure.Message)}
-	}
-	if request != nil {
-		set[fieldRequest] = request
-	} else {
-		unset[fieldRequest] = "" // from an earlier round
+	if r.Failure != nil {
+		set[fieldFailure] = Failure{Code: cut(r.Failure.Code, maxError), Message: cut(r.Failure.Message, maxError)}
 	}
 	update := bson.M{"$set": set, "$unset": unset}
 	if tokens := r.Usage.fields(); len(tokens) > 0 {
 		update["$inc"] = tokens
 	}
 	if attempts := r.Attempts[max(0, len(r.Attempts)-AttemptsMost):]; len(attempts) > 0 {
-		update["$addToSet"] = bson.M{fieldTries: bson.M{"$each": attemptDocuments(attempts)}}
+		update["$addToSet"] = addAttempts(attempts)
 	}
 	return update
 }
 
-func tooLarge(what string, size int, before *Failure) string {
-	text := fmt.Sprintf("the %s of %d bytes does not fit into a document of 16 MB and was not stored", what, size)
-	if before != nil {
-		text = before.Message + "; " + text
-	}
-	return text
-}
-
 // fields returns the token counts that are not zero.
 func (u Usage) fields() bson.M {
-	u = u.sane()
 	d := bson.M{"reserved": u.Reserved, "used": u.Used, "prompt": u.Prompt, "completion": u.Completion}
 	maps.DeleteFunc(d, func(_ string, n any) bool { return n == 0. })
 	return d
-}
-
-// sane returns the token counts, with zero for what is no number: JSON has no other form of it.
-func (u Usage) sane() Usage {
-	for _, n := range []*float64{&u.Reserved, &u.Used, &u.Prompt, &u.Completion} {
-		if math.IsNaN(*n) || math.IsInf(*n, 0) {
-			*n = 0
-		}
-	}
-	return u
 }
 
 // result decodes a document, which may have no result yet.
@@ -229,7 +158,7 @@ func (d *resultDocument) result() (Result, error) {
 		return Result{}, err
 	}
 	r := d.Result
-	r.Batch, r.Line, r.Usage = batch, line, r.Usage.sane()
+	r.Batch, r.Line = batch, line
 	if d.Status == "" {
 		r.Finished = time.Time{}
 	}
@@ -241,9 +170,6 @@ func (d *resultDocument) result() (Result, error) {
 	}
 	if r.Request, err = packed.Unpack(d.Request); err != nil {
 		return Result{}, fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
-	}
-	for _, a := range d.Tries {
-		r.Attempts = append(r.Attempts, a.attempt())
 	}
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/mongoerr"
 )
 
+// The errors of a Store.
 var (
 	// ErrUnavailable means that the database did not answer, or refused the command. A write may have been applied;
 	// repeat it.
@@ -16,6 +17,9 @@ var (
 
 	// ErrTooLarge means that a document would be larger than the database accepts. A retry cannot succeed.
 	ErrTooLarge = errors.New("batches: too large for a document")
+
+	// ErrMalformed means that a stored document was not written by this package.
+	ErrMalformed = errors.New("batches: malformed document")
 
 	// ErrUnknownBatch means that no batch has this ID, or an ID that begins with it.
 	ErrUnknownBatch = errors.New("batches: unknown batch")
@@ -26,17 +30,12 @@ var (
 	// ErrDifferentFile means that the ID belongs to a file with another content.
 	ErrDifferentFile = errors.New("the ID belongs to another file")
 
-	// ErrCancelled means that the batch is cancelled.
+	// ErrCancelled is the state of a batch whose requests are not enqueued.
 	ErrCancelled = errors.New("cancelled")
 
-	// ErrBatchID means that an ID can't name a batch.
+	// ErrBatchID and ErrLine refuse what can't name a batch, or a line of it.
 	ErrBatchID = errors.New("batches: unusable batch ID")
-
-	// ErrLine means that a line number is out of range.
-	ErrLine = errors.New("unusable line number")
-
-	// ErrMalformed means that a stored document was not written by this package.
-	ErrMalformed = errors.New("batches: malformed document")
+	ErrLine    = errors.New("unusable line number")
 )
 
 const maxID = 100
@@ -78,12 +77,9 @@ func kindOf(err error) error {
 
 // unavailable wraps an error of the driver by its kind. The driver's errors name addresses, never credentials.
 func unavailable(op, batch string, err error) error {
-	if batch == "" {
-		return fmt.Errorf("%w: %s batches: %w", kindOf(err), op, err)
-	}
 	return fmt.Errorf("%w: %s batch %q: %w", kindOf(err), op, batch, err)
 }
 
 func unavailableLine(op, batch string, line int, err error) error {
-	return fmt.Errorf("%w: %s line %d of batch %q: %w", kindOf(err), op, line, batch, err)
+	return unavailable(fmt.Sprintf("%s line %d of", op, line), batch, err)
 }

@@ -42,7 +42,7 @@ func Example() {
 		fmt.Println(err)
 	}
 
-	for r, err := range store.Results(ctx, b.ID) {
+	for r, err := range store.All(ctx, b.ID) {
 		fmt.Println(r.Line, r.CustomID, string(r.Response.Body), err)
 	}
 	// Output:

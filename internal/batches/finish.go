@@ -3,6 +3,7 @@ package batches
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -26,8 +27,8 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 		return err
 	}
 	update := bson.M{
-		"$set":      bson.M{fieldCustom: name(customID), fieldExpires: expires},
-		"$addToSet": bson.M{fieldTries: bson.M{"$each": attemptDocuments([]Attempt{a})}},
+		"$set":      bson.M{fieldCustom: cut(customID, maxName), fieldExpires: expires},
+		"$addToSet": addAttempts([]Attempt{a}),
 	}
 	s.write(ctx, "store an attempt of", []write{{
 		result: Result{Batch: batch, Line: line}, filter: bson.D{unfinished(), hasRoom()}, update: update, err: &err,
@@ -42,8 +43,8 @@ func (s *Store) Attempt(ctx context.Context, batch string, line int, customID st
 func (s *Store) Finish(ctx context.Context, r Result) error { return s.FinishMany(ctx, []Result{r})[0] }
 
 // FinishMany is [Store.Finish] for several results, in one round trip. The errors are in the order of the results.
-// A result that fails does not stop the others. A result that is too large for its document is stored without its
-// answer and its request, as a failure with [CodeTooLarge].
+// A result that fails does not stop the others. A result that is too large for its document is stored as a failure
+// with [CodeTooLarge]: without its answer, its request, or both.
 func (s *Store) FinishMany(ctx context.Context, results []Result) []error {
 	errs := make([]error, len(results))
 	todo := make([]write, 0, len(results))
@@ -73,25 +74,31 @@ type write struct {
 	update  bson.M
 	expires time.Time // of a result; zero for an attempt
 	exists  bool      // the document does
-	less    bool      // without answer and request
 	err     *error
 }
 
-// shrink removes the large parts of a result. It returns false if there are none, or none any more.
+// shrink removes the answer of a result, or its request and its attempts: the larger of both. It returns false if
+// neither is left.
 func (w *write) shrink() bool {
-	r := w.result.Response
-	if w.less || w.expires.IsZero() {
+	r := &w.result
+	what, size := "request for a retry", len(r.Request)
+	switch {
+	case w.expires.IsZero():
+		return false
+	case r.Response != nil && len(r.Response.Body) > size:
+		what, size = "answer", len(r.Response.Body)
+		r.Response = &Response{StatusCode: r.Response.StatusCode, RequestID: r.Response.RequestID}
+	case size+len(r.Attempts) > 0:
+		r.Request, r.Attempts = nil, nil
+	default:
 		return false
 	}
-	w.less = true
-	size := len(w.result.Request)
-	if r != nil {
-		size += len(r.Body)
-		w.result.Response = &Response{StatusCode: r.StatusCode, RequestID: r.RequestID}
+	text := fmt.Sprintf("the %s of %d bytes does not fit into a document of 16 MB and was not stored", what, size)
+	if r.Failure != nil {
+		text = r.Failure.Message + "; " + text
 	}
-	w.result.Failure = &Failure{Code: CodeTooLarge, Message: tooLarge("answer and the request", size, w.result.Failure)}
-	w.result.Request, w.result.Attempts = nil, nil
-	w.update = finishUpdate(w.result, w.expires)
+	r.Failure = &Failure{Code: CodeTooLarge, Message: text}
+	w.update = finishUpdate(*r, w.expires)
 	return true
 }
 

@@ -26,7 +26,7 @@ import (
 
 func attempt(n int) batches.Attempt {
 	return batches.Attempt{
-		At: time.UnixMilli(int64(1000 * n)).UTC(), Elapsed: 5 * time.Millisecond, StatusCode: 500,
+		At: time.UnixMilli(int64(1000 * n)).UTC(), StatusCode: 500,
 		Error: fmt.Sprint("broken ", n),
 	}
 }
@@ -143,7 +143,7 @@ func TestSizes(t *testing.T) {
 		3: {completion(3, 1_000_000), bson.TypeBinary, 600_000, false},
 		4: {random(3000), bson.TypeBinary, 3000, false},
 		5: {random(13 << 20), bson.TypeBinary, 13 << 20, false},
-		6: {random(15 << 20), 0, 0, true},
+		6: {random(17 << 20), 0, 0, true},
 		7: {bytes.Repeat([]byte("ab"), 20<<20), bson.TypeBinary, 100_000, false},
 	} {
 		r := batches.Result{Batch: "b", Line: line, CustomID: "c", Response: &batches.Response{
@@ -300,7 +300,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	if c, err := stores[0].Counts(t.Context(), "b"); err != nil || c.Done != lines || c.Failed != 0 ||
-		c.Usage.Used != 200*lines {
+		c.Used != 200*lines {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -342,13 +342,13 @@ func TestDatabaseAway(t *testing.T) {
 	if !errors.Is(err, batches.ErrUnavailable) || !strings.Contains(err.Error(), `line 2 of batch "b"`) {
 		t.Error(err)
 	}
-	for _, err := range s.Results(ctx, "b") {
+	for _, err := range s.All(ctx, "b") {
 		if !errors.Is(err, batches.ErrUnavailable) {
 			t.Error(err)
 		}
 	}
 	_, countErr := s.Counts(ctx, "b")
-	_, finishedErr := s.Finished(ctx, "b", 1, 2)
+	_, finishedErr := s.Lines(ctx, "b", 1, 2)
 	_, _, findErr := s.Find(ctx, "b", 1)
 	_, _, openErr := s.Open(ctx, batches.Batch{ID: "b", Lines: 1})
 	for _, err := range []error{

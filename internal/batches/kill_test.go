@@ -117,13 +117,13 @@ func TestKilled(t *testing.T) {
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	s := batches.New(client.Database(name), batches.Options{})
 	line := 0
-	for r, err := range s.Results(t.Context(), "b") {
+	for r, err := range s.All(t.Context(), "b") {
 		line++
 		if err != nil || r.Line != line || r.Failed() || !bytes.Equal(r.Response.Body, completion(line, bodyLength)) {
 			t.Fatalf("line %d: %+v %v", line, r, err)
 		}
 	}
-	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != killLines || c.Usage.Used != 200*killLines ||
+	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != killLines || c.Used != 200*killLines ||
 		line != killLines {
 		t.Errorf("%+v %v", c, err)
 	}

@@ -97,8 +97,7 @@ func failed(batch string, line int) batches.Result {
 			Body: []byte(`{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`),
 		},
 		Attempts: []batches.Attempt{{
-			At: time.UnixMilli(int64(line) * 1000).UTC(), Elapsed: time.Second,
-			StatusCode: 400, Error: "no",
+			At: time.UnixMilli(int64(line) * 1000).UTC(), StatusCode: 400, Error: "no",
 		}},
 		Request: fmt.Appendf(nil, `{"model":"gpt-4o-mini","n":%d}`, line),
 	}

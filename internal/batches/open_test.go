@@ -52,9 +52,9 @@ func TestNamedRequests(t *testing.T) {
 	if diff := cmp.Diff([]string{"one open", "two", "three open"}, got); diff != "" {
 		t.Error(diff)
 	}
-	unanswered, err := s.Unanswered(t.Context(), "b", 1, 9)
-	if err != nil || unanswered.Len() != 2 || !unanswered.Has(1) || !unanswered.Has(3) {
-		t.Errorf("%+v, %v", unanswered, err)
+	lines, err := s.Lines(t.Context(), "b", 1, 9)
+	if err != nil || len(lines) != 3 || !lines.Open(1) || !lines.Ended(2) || !lines.Open(3) {
+		t.Errorf("%+v, %v", lines, err)
 	}
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Done != 1 || c.Failed != 0 {
 		t.Errorf("%+v, %v", c, err)
@@ -68,16 +68,16 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, s, "b", 20, 5)
-	if _, err := s.Reopen(t.Context(), "b", func(context.Context, []batches.Result) error { return nil }); err != nil {
+	if _, err := s.Reopen(t.Context(), "b", 0, func(context.Context, []batches.Result) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.Finished(t.Context(), "b", 1, 20)
-	if err != nil || before.Len() != 18 {
+	before, err := s.Lines(t.Context(), "b", 1, 20)
+	if err != nil || len(before) != 20 {
 		t.Fatal(before, err)
 	}
 	for line := 1; line <= 20; line++ {
-		if before.Has(line) == (before.Round(line) == 1) {
-			t.Errorf("line %d has a result: %v; round %d", line, before.Has(line), before.Round(line))
+		if open := line%10 == 0; before.Ended(line) == open || (before.Round(line) == 1) != open {
+			t.Errorf("line %d has a result: %v; round %d", line, before.Ended(line), before.Round(line))
 		}
 		if err = s.Finish(t.Context(), batches.Result{
 			Batch: "b", Line: line,
@@ -86,7 +86,7 @@ func TestRoundsOfOpenRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after, err := s.Finished(t.Context(), "b", 1, 20); err != nil || after.Len() != 20 || after.Round(10) != 0 {
+	if after, err := s.Lines(t.Context(), "b", 1, 20); err != nil || !after.Ended(10) || after.Round(10) != 0 {
 		t.Error(after, err)
 	}
 }

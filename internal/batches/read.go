@@ -34,83 +34,73 @@ func (s *Store) Find(ctx context.Context, batch string, line int) (r Result, ok 
 // FindNamed returns the stored document of the request with this custom_id. Found is false if there is none, as of a
 // request that waits for its first attempt. FindNamed reads the documents of the batch.
 func (s *Store) FindNamed(ctx context.Context, batch, customID string) (r Result, found bool, err error) {
-	if err := checkID(batch); err != nil {
-		return Result{}, false, err
-	}
-	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: name(customID)}) {
+	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: cut(customID, maxName)}) {
 		return r, err == nil, err
 	}
 	return Result{}, false, nil
 }
 
-// Finished returns the lines from to to (both included) that have a result, good or bad, and how often [Store.Reopen]
-// put the others back. The set takes a byte per line.
-func (s *Store) Finished(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, true, batch, from, to, bson.E{Key: "$or", Value: bson.A{
-		bson.M{fieldStatus: bson.M{"$exists": true}}, bson.M{fieldRound: bson.M{"$gt": 0}},
-	}})
-}
-
-// Unanswered returns the lines from to to (both included) that are stored without a result: lines given to
-// [Store.Name], lines with a failed attempt, and lines that were put back.
-func (s *Store) Unanswered(ctx context.Context, batch string, from, to int) (*LineSet, error) {
-	return s.lines(ctx, false, batch, from, to, unfinished(),
-		bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
-}
-
-// lines returns the lines from to to whose documents match which, and that have a result, or have none.
-func (s *Store) lines(
-	ctx context.Context, ended bool, batch string, from, to int, which ...bson.E,
-) (*LineSet, error) {
-	if err := checkLine(batch, from); err != nil {
+// Lines returns the stored requests among the lines from to to, both included.
+func (s *Store) Lines(ctx context.Context, batch string, from, to int) (Lines, error) {
+	if err := checkLine(batch, from); err != nil || to < from {
 		return nil, err
-	}
-	if to < from {
-		return &LineSet{}, nil
 	}
 	if err := checkLine(batch, to); err != nil {
 		return nil, err
 	}
-	set := &LineSet{from: from, has: make([]bool, to-from+1), rounds: map[int]int{}}
 	shown := options.Find().SetProjection(bson.M{"_id": 1, fieldStatus: 1, fieldRound: 1})
-	cursor, err := s.results.Find(ctx, append(bson.D{linesOf(batch, from, to)}, which...), shown)
+	cursor, err := s.results.Find(ctx, bson.D{linesOf(batch, from, to)}, shown)
 	if err != nil {
 		return nil, unavailable("read the lines of", batch, err)
 	}
 	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	var malformed error
+	lines := Lines{}
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup("_id").StringValueOK()
-		_, line, unnamed := parseDocumentID(id)
-		if unnamed != nil {
-			malformed = unnamed
-		} else if _, open := cursor.Current.LookupErr(fieldStatus); (open == nil) == ended {
-			set.add(line)
-		} else if n, ok := cursor.Current.Lookup(fieldRound).AsInt64OK(); ok {
-			set.rounds[line] = int(n)
+		_, line, malformed := parseDocumentID(id)
+		if malformed != nil {
+			return nil, malformed
 		}
+		round, _ := cursor.Current.Lookup(fieldRound).AsInt64OK()
+		if _, open := cursor.Current.LookupErr(fieldStatus); open == nil {
+			round = ended
+		}
+		lines[line] = int(round)
 	}
 	if err = cursor.Err(); err != nil {
 		return nil, unavailable("read the lines of", batch, err)
 	}
-	return set, malformed
+	return lines, nil
 }
 
-// Results yields the results of a batch, good and bad, in the order of the lines. It reads page by page, so it yields
-// later results if it has not read their page yet. An error is the last value.
-func (s *Store) Results(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: bson.M{"$exists": true}})
+// Lines are stored requests by their lines: ended, or how often [Store.Reopen] put the request back.
+type Lines map[int]int
+
+const ended = -1
+
+// Ended returns whether a line has a result, good or bad.
+func (l Lines) Ended(line int) bool { return l[line] == ended }
+
+// Open returns whether a line is stored without a result: it was given to [Store.Name], has a failed attempt, or was
+// put back.
+func (l Lines) Open(line int) bool {
+	round, stored := l[line]
+	return stored && round != ended
 }
 
-// FailedOnes yields the failed results of a batch, in the way of [Store.Results].
-func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
-	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
-}
+// Round returns how often a line without a result was put back.
+func (l Lines) Round(line int) int { return max(0, l[line]) }
 
-// All yields every stored request of a batch, in the way of [Store.Results]. A request without a result has a zero
-// Finished.
+// All yields every stored request of a batch in the order of the lines. A request without a result has a zero
+// Finished. All reads page by page, so it yields later results if it has not read their page yet. An error is the last
+// value.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
+}
+
+// FailedOnes yields the failed results of a batch, in the way of [Store.All].
+func (s *Store) FailedOnes(ctx context.Context, batch string) iter.Seq2[Result, error] {
+	return s.stream(ctx, batch, bson.E{Key: fieldStatus, Value: statusFailed})
 }
 
 func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq2[Result, error] {
@@ -141,32 +131,6 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 	}
 }
 
-// LineSet is a set of lines. It does not change after it was returned, so concurrent callers may read it.
-type LineSet struct {
-	from   int
-	has    []bool
-	n      int
-	rounds map[int]int
-}
-
-func (l *LineSet) add(line int) {
-	if i := line - l.from; i >= 0 && i < len(l.has) && !l.has[i] {
-		l.has[i] = true
-		l.n++
-	}
-}
-
-// Has returns whether line is in the set.
-func (l *LineSet) Has(line int) bool {
-	return line >= l.from && line-l.from < len(l.has) && l.has[line-l.from]
-}
-
-// Len returns the number of lines in the set.
-func (l *LineSet) Len() int { return l.n }
-
-// Round returns how often a line that is not in the set of [Store.Finished] was put back.
-func (l *LineSet) Round(line int) int { return l.rounds[line] }
-
 // Named is a request without a result, with its custom_id.
 type Named struct {
 	Line     int
@@ -188,7 +152,7 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 		if err = checkLine(batch, n.Line); err != nil {
 			return err
 		}
-		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: name(n.CustomID), fieldExpires: expires}
+		documents[i] = bson.M{"_id": documentID(batch, n.Line), fieldCustom: cut(n.CustomID, maxName), fieldExpires: expires}
 	}
 	_, err = s.results.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	bulk, some := errors.AsType[mongo.BulkWriteException](err)
@@ -206,4 +170,63 @@ func (s *Store) Name(ctx context.Context, batch string, named []Named) error {
 		return unavailable("store names of requests of", batch, err)
 	}
 	return nil
+}
+
+// Trouble is the newest error of a batch.
+type Trouble struct {
+	Attempt
+
+	// Requests is the number of requests without a good answer whose last error has the same status. Requests without
+	// an attempt have the code of their failure instead.
+	Requests int
+}
+
+// Trouble returns the newest error among requests that failed, or wait for another attempt. It is zero if there is
+// none. The error of a request without an attempt, such as an expired one, is its Failure.
+func (s *Store) Trouble(ctx context.Context, batch string) (Trouble, error) {
+	if err := checkID(batch); err != nil {
+		return Trouble{}, err
+	}
+	pipeline := bson.A{
+		bson.M{"$match": bson.D{
+			linesOf(batch, 1, maxLine),
+			{Key: fieldStatus, Value: bson.M{"$ne": statusDone}},
+			{Key: "$or", Value: bson.A{
+				bson.M{fieldTries + ".0": bson.M{"$exists": true}}, bson.M{fieldFailure: bson.M{"$exists": true}},
+			}},
+		}},
+		bson.M{"$project": bson.M{"last": bson.M{"$ifNull": bson.A{
+			bson.M{"$arrayElemAt": bson.A{"$" + fieldTries, -1}},
+			bson.D{{Key: "at", Value: "$" + fieldAt}, {Key: fieldFailure, Value: "$" + fieldFailure}},
+		}}}},
+		bson.M{"$group": bson.M{
+			"_id":      bson.M{"status": "$last.code", "code": "$last.failure.code"},
+			"requests": bson.M{"$sum": 1},
+			"newest":   bson.M{"$max": "$last"}, // documents compare by their first field, at
+		}},
+	}
+	cursor, err := s.results.Aggregate(ctx, pipeline)
+	var found []struct {
+		Requests int `bson:"requests"`
+		Newest   struct {
+			Attempt `bson:",inline"`
+			Failure *Failure `bson:"failure"`
+		} `bson:"newest"`
+	}
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	if err != nil {
+		return Trouble{}, unavailable("read the errors of", batch, err)
+	}
+	var t Trouble
+	for _, d := range found {
+		if d.Newest.At.Before(t.At) {
+			continue
+		}
+		if t = (Trouble{Requests: d.Requests, Attempt: d.Newest.Attempt}); d.Newest.Failure != nil {
+			t.Error = d.Newest.Failure.Code + ": " + d.Newest.Failure.Message
+		}
+	}
+	return t, nil
 }

@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,12 +21,12 @@ const sendBytes = 8_000_000
 // Send must enqueue all of them, or return an error. It may get a request twice, if the process is killed or fails
 // before Reopen has stored that the request was sent. Give each task an ID of batch, line and [Result.Round], so that
 // it is enqueued once. If a call does not end, the next call sends the requests that it put back. Failed results
-// without a stored request stay. If lines are given, Reopen puts back no others. Reopen also puts back
+// without a stored request stay. If a line is given, Reopen puts back no other; zero means all. Reopen also puts back
 // the results of a cancelled batch.
 func (s *Store) Reopen(
-	ctx context.Context, batch string, send func(context.Context, []Result) error, lines ...int,
+	ctx context.Context, batch string, line int, send func(context.Context, []Result) error,
 ) (n int, err error) {
-	if err = s.putBack(ctx, batch, lines); err != nil {
+	if err = s.putBack(ctx, batch, line); err != nil {
 		return 0, err
 	}
 	var results []Result
@@ -60,7 +61,7 @@ func (s *Store) Reopen(
 
 // putBack deletes the results of failed requests. The record of the batch changes before and after, so that no
 // Counter keeps old sums.
-func (s *Store) putBack(ctx context.Context, batch string, lines []int) error {
+func (s *Store) putBack(ctx context.Context, batch string, line int) error {
 	tell := func(field string) error {
 		_, err := s.changeBatch(ctx, "reopen", batch, bson.M{"$inc": bson.M{field: 1}})
 		return err
@@ -73,16 +74,9 @@ func (s *Store) putBack(ctx context.Context, batch string, lines []int) error {
 		return err
 	}
 	filter := bson.D{
-		linesOf(batch, 1, maxLine),
+		linesOf(batch, max(1, line), cmp.Or(line, maxLine)),
 		{Key: fieldStatus, Value: statusFailed},
 		{Key: fieldRequest, Value: bson.M{"$exists": true}},
-	}
-	if len(lines) > 0 {
-		ids := make(bson.A, len(lines))
-		for i, line := range lines {
-			ids[i] = documentID(batch, line)
-		}
-		filter[0] = bson.E{Key: "_id", Value: bson.M{"$in": ids}}
 	}
 	gone := bson.D{}
 	for _, field := range []string{fieldStatus, fieldAt, fieldCode, "request_id", fieldBody, fieldFailure} {

@@ -17,13 +17,13 @@ func TestReopen(t *testing.T) {
 	s := newStore(t)
 	const lines = 4500 // the failed ones fill more than two pages
 	nothing := func(context.Context, []batches.Result) error { return errors.New("nothing to send") }
-	if _, err := s.Reopen(t.Context(), "b", nothing); !errors.Is(err, batches.ErrUnknownBatch) {
+	if _, err := s.Reopen(t.Context(), "b", 0, nothing); !errors.Is(err, batches.ErrUnknownBatch) {
 		t.Error(err)
 	}
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: lines}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Reopen(t.Context(), "b", nothing); n != 0 || err != nil {
+	if n, err := s.Reopen(t.Context(), "b", 0, nothing); n != 0 || err != nil {
 		t.Error(n, err)
 	}
 	fill(t, s, "b", lines, 10)
@@ -54,16 +54,16 @@ func TestReopen(t *testing.T) {
 			return nil
 		}
 	}
-	if n, err := s.Reopen(t.Context(), "b", send(2)); n != 200 || !errors.Is(err, broken) {
+	if n, err := s.Reopen(t.Context(), "b", 0, send(2)); n != 200 || !errors.Is(err, broken) {
 		t.Errorf("first: %d %v", n, err)
 	}
 	if c, err := s.Counts(t.Context(), "b"); err != nil || c.Failed != 1 || c.Done != lines-lines/10 {
 		t.Errorf("put back: %+v %v", c, err)
 	}
-	if n, err := s.Reopen(t.Context(), "b", send(0)); n != 250 || err != nil {
+	if n, err := s.Reopen(t.Context(), "b", 0, send(0)); n != 250 || err != nil {
 		t.Errorf("second: %d %v", n, err)
 	}
-	if n, err := s.Reopen(t.Context(), "b", send(0)); n != 0 || err != nil {
+	if n, err := s.Reopen(t.Context(), "b", 0, send(0)); n != 0 || err != nil {
 		t.Errorf("third: %d %v", n, err)
 	}
 	if len(sent) != lines/10 {
@@ -86,7 +86,7 @@ func TestReopen(t *testing.T) {
 	if r := find(t, s, 20); !r.Failed() || string(r.Request) != string(bad.Request) || len(r.Attempts) != 2 {
 		t.Errorf("bad: %+v", r)
 	}
-	n, err := s.Reopen(t.Context(), "b", func(_ context.Context, results []batches.Result) error {
+	n, err := s.Reopen(t.Context(), "b", 0, func(_ context.Context, results []batches.Result) error {
 		if len(results) != 1 || results[0].Line != 20 || results[0].Round != 2 || results[0].Usage.Used != 3 {
 			t.Errorf("%+v", results)
 		}
@@ -112,11 +112,11 @@ func TestReopenTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("killed before it was sent")
-	if _, err := s.Reopen(t.Context(), "b", func(ctx context.Context, _ []batches.Result) error {
+	if _, err := s.Reopen(t.Context(), "b", 0, func(ctx context.Context, _ []batches.Result) error {
 		if err := s.Finish(ctx, failed("b", 1)); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Reopen(ctx, "b",
+		if _, err := s.Reopen(ctx, "b", 0,
 			func(context.Context, []batches.Result) error { return broken }); !errors.Is(err, broken) {
 			t.Error(err)
 		}
@@ -125,7 +125,7 @@ func TestReopenTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	rounds := []int{}
-	if n, err := s.Reopen(t.Context(), "b", func(_ context.Context, results []batches.Result) error {
+	if n, err := s.Reopen(t.Context(), "b", 0, func(_ context.Context, results []batches.Result) error {
 		rounds = append(rounds, results[0].Round)
 		return nil
 	}); n != 1 || err != nil || rounds[0] != 2 {

@@ -16,10 +16,9 @@ const AttemptsMost = 200
 
 // Attempt is one failed attempt of a request.
 type Attempt struct {
-	At         time.Time     // its start, in milliseconds
-	Elapsed    time.Duration // in milliseconds
-	StatusCode int           // zero if there was no answer
-	Error      string        // cut at 1000 bytes
+	At         time.Time // its start, in milliseconds
+	StatusCode int       `bson:"code"` // zero if there was no answer
+	Error      string    // cut at 1000 bytes
 }
 
 // Response is the answer of the API, good or bad.
@@ -37,10 +36,10 @@ type Failure struct {
 
 // Usage is the usage of a request: tokens of the limit, reserved and used, and tokens by the count of the API.
 type Usage struct {
-	Reserved   float64 `bson:"reserved"`
-	Used       float64 `bson:"used"`
-	Prompt     float64 `bson:"prompt"`
-	Completion float64 `bson:"completion"`
+	Reserved   float64 `bson:"reserved"   json:"tokens_reserved"`
+	Used       float64 `bson:"used"       json:"tokens_used"`
+	Prompt     float64 `bson:"prompt"     json:"prompt_tokens"`
+	Completion float64 `bson:"completion" json:"completion_tokens"`
 }
 
 // Result is the result of one request.
@@ -49,18 +48,13 @@ type Result struct {
 	Line     int    `bson:"-"` // in the file, from 1
 	CustomID string `bson:"custom"`
 
-	// Response is nil if there was no answer.
-	Response *Response `bson:"-"`
-
-	// Failure is nil for a request that was answered.
-	Failure *Failure
+	Response *Response `bson:"-"` // nil if there was no answer
+	Failure  *Failure  // nil for a request that was answered
 
 	// Attempts are the failed attempts. Pass to Finish only attempts that [Store.Attempt] has not stored.
-	Attempts []Attempt `bson:"-"`
+	Attempts []Attempt `bson:"tries"`
 
-	// Usage is the sum of all rounds, if [Store.Reopen] put the result back.
-	Usage Usage `bson:",inline"`
-
+	Usage Usage `bson:",inline"` // the sum of all rounds, if [Store.Reopen] put the result back
 	Model string
 
 	// Request is the body that was sent. It is stored for failed requests only.
@@ -70,8 +64,7 @@ type Result struct {
 	// yet.
 	Finished time.Time `bson:"at"`
 
-	// Round counts how often [Store.Reopen] put the request back. Finish ignores it.
-	Round int
+	Round int // how often [Store.Reopen] put the request back; Finish ignores it
 }
 
 // Failed returns whether the request belongs into the error file: it has a Failure, no answer, or a status of 400 or

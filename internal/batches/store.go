@@ -3,7 +3,6 @@ package batches
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/headway-go/headway/internal/bounded"
 )
 
 // Prefix is the beginning of the collections' names, headway_batches and headway_results.
@@ -35,9 +36,7 @@ type Store struct {
 	batches *mongo.Collection
 	results *mongo.Collection
 	now     func() time.Time
-
-	mu    sync.Mutex           // guards lives; never held during a query
-	lives map[string]time.Time // until when the record of a batch is stored at least
+	lives   bounded.Map[string, time.Time] // until when the record of a batch is stored at least
 }
 
 // New returns a Store with its documents in db. It sends nothing; see EnsureIndexes. The caller disconnects the
@@ -49,7 +48,7 @@ func New(db *mongo.Database, o Options) *Store {
 	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
 	return &Store{
 		batches: db.Collection(Prefix+"batches", settings), results: db.Collection(Prefix+"results", settings),
-		now: o.Now, lives: map[string]time.Time{},
+		now: o.Now,
 	}
 }
 
@@ -72,31 +71,21 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 	return nil
 }
 
-const (
-	outlive   = 48 * time.Hour // a batch's record outlives its last result by 24 to 48 h
-	maxCached = 1000
-)
+// outlive is how long a batch's record outlives its last result: half of it at least.
+const outlive = 48 * time.Hour
 
 // expiry returns when a document that is written now expires. The record of the batch must outlive it: expiry extends
 // the record first, so that no crash leaves results without their batch. Each process writes the record once a day.
 func (s *Store) expiry(ctx context.Context, batch string) (time.Time, error) {
 	expires := s.now().Add(Retention)
-	s.mu.Lock()
-	outlives := s.lives[batch]
-	s.mu.Unlock()
-	if !expires.Add(outlive / 2).After(outlives) {
+	if !expires.Add(outlive / 2).After(s.lives.Get(batch)) {
 		return expires, nil
 	}
-	outlives = expires.Add(outlive)
+	outlives := expires.Add(outlive)
 	update := bson.M{"$max": bson.M{fieldExpires: outlives}}
 	if _, err := s.batches.UpdateOne(ctx, bson.M{"_id": batch}, update); err != nil {
 		return time.Time{}, unavailable("extend", batch, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.lives) >= maxCached {
-		clear(s.lives)
-	}
-	s.lives[batch] = outlives
+	s.lives.Change(batch, func(known *time.Time) { *known = outlives })
 	return expires, nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/pace"
 )
 
 const (
@@ -76,7 +75,7 @@ func newBatchRow(p batches.Progress) batchRow {
 		r.State = "ended"
 	}
 	if r.State == string(batches.StateOpen) {
-		r.Left, _ = pace.Of(p, time.Now()).Left(r.Waiting)
+		r.Left, _ = p.Pace(time.Now()).Left(r.Waiting)
 	}
 	return r
 }

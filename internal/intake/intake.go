@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -62,27 +61,27 @@ func New(size int64) *Budget {
 	return &Budget{size: size, room: semaphore.NewWeighted(size)}
 }
 
-// holding is what answers take from their budgets until the caller of Hold releases it.
+// holding is what an answer takes from its budget until the caller of Hold releases it.
 type holding struct {
-	mu    sync.Mutex // guards parts
-	parts []func()   // each releases the bytes of one answer
+	budget *Budget
+	bytes  int64
+}
+
+func (h *holding) release() {
+	if h.bytes > 0 {
+		h.budget.room.Release(h.bytes)
+	}
+	h.bytes = 0
 }
 
 type holdingKey struct{}
 
 // Hold returns a context for reading one answer. The answer counts against its budget until release is called, not only
-// while it is read. Release may be called again. Read only one answer with each such context: a second one may wait for
-// room that the first one holds.
+// while it is read. Release may be called again, but not while the answer is read. Read only one answer with each such
+// context: a second one may wait for room that the first one holds.
 func Hold(ctx context.Context) (held context.Context, release func()) {
 	h := &holding{}
-	return context.WithValue(ctx, holdingKey{}, h), func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, part := range h.parts {
-			part()
-		}
-		h.parts = nil
-	}
+	return context.WithValue(ctx, holdingKey{}, h), h.release
 }
 
 // Read reads a body of at most most bytes. Call release after the body is parsed; it is never nil. If reading the
@@ -99,7 +98,12 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 		read, err = grow(read, body, most+1)
 		kept := min(taken, heldCopies*int64(len(read)))
 		b.room.Release(taken - kept)
-		release = b.releaser(ctx, kept)
+		h, held := ctx.Value(holdingKey{}).(*holding)
+		if !held {
+			h = &holding{}
+			release = h.release
+		}
+		h.budget, h.bytes = b, h.bytes+kept
 	}
 	switch {
 	case int64(len(read)) > most:
@@ -109,19 +113,6 @@ func (b *Budget) Read(ctx context.Context, body io.Reader, most int64) (read []b
 		err = nil
 	}
 	return read, release, err
-}
-
-// releaser returns bytes to the budget, or leaves them to the holding of the context.
-func (b *Budget) releaser(ctx context.Context, bytes int64) func() {
-	release := func() { b.room.Release(bytes) }
-	h, ok := ctx.Value(holdingKey{}).(*holding)
-	if !ok {
-		return release
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.parts = append(h.parts, release)
-	return func() {}
 }
 
 const firstRead = 8 << 10

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
@@ -86,4 +88,9 @@ func Unpack(v bson.RawValue) ([]byte, error) {
 		return text, nil
 	}
 	return nil, fmt.Errorf("%w: a body of type %s", ErrMalformed, v.Type)
+}
+
+// Milliseconds returns a stored time: zero instead of a negative one, and at most the longest time.Duration.
+func Milliseconds(ms int64) time.Duration {
+	return time.Duration(min(max(0, ms), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

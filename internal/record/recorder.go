@@ -61,7 +61,7 @@ func New(
 
 // Close refuses further results, and returns after the running round trips.
 func (r *Recorder) Close() {
-	r.states.wait()
+	r.states.asks.Wait()
 	r.writer.Close()
 }
 
@@ -105,7 +105,7 @@ func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(cont
 		result.Usage.Reserved = a.Reserved
 		return r.finish(ctx, result)
 	}
-	attempt := batches.Attempt{At: began, Elapsed: time.Since(began), Error: err.Error()}
+	attempt := batches.Attempt{At: began, Error: err.Error()}
 	if came := answerIn(err); came != nil {
 		attempt.StatusCode = came.StatusCode
 	}

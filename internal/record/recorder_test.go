@@ -173,7 +173,7 @@ func TestDeliveredAgain(t *testing.T) {
 	if err := rec.Run(t.Context(), attempt(4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Fatal(err)
 	}
-	if _, err := store.Reopen(t.Context(), "b",
+	if _, err := store.Reopen(t.Context(), "b", 0,
 		func(context.Context, []batches.Result) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,6 @@ func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err err
 	return cancelled, nil
 }
 
-func (s *states) wait() { s.asks.Wait() }
-
 // lastPatience bounds how long the archiving of a task waits until its result is stored.
 const lastPatience = 20 * time.Second
 

@@ -59,17 +59,18 @@ func (f Finder) Chunks(ctx context.Context, b batches.Batch) iter.Seq2[Chunk, er
 	return func(yield func(Chunk, error) bool) {
 		for from := 1; from <= b.Lines; from += chunk {
 			c := Chunk{To: min(b.Lines, from+chunk-1)}
-			done, err := f.Store.Finished(ctx, b.ID, from, c.To)
+			known, err := f.Store.Lines(ctx, b.ID, from, c.To)
 			if err != nil {
 				yield(c, err)
 				return
 			}
-			c.Ended = done.Len()
 			for line := from; line <= c.To; line++ {
-				if !done.Has(line) {
-					ref := batchref.Ref{Batch: b.ID, Line: line, Round: done.Round(line)}
-					c.Refs, c.IDs = append(c.Refs, ref), append(c.IDs, ref.TaskID())
+				if known.Ended(line) {
+					c.Ended++
+					continue
 				}
+				ref := batchref.Ref{Batch: b.ID, Line: line, Round: known.Round(line)}
+				c.Refs, c.IDs = append(c.Refs, ref), append(c.IDs, ref.TaskID())
 			}
 			if !yield(c, nil) {
 				return

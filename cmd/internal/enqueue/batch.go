@@ -3,6 +3,7 @@ package enqueue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -24,22 +25,28 @@ const keepBatchMin = time.Minute
 // keptBatch says so on the command line.
 const keptBatch = ", at least 1m: one that ends while its file is enqueued again must still be found"
 
+// batchJob is one run of `headway batch`.
 type batchJob struct {
 	target
 	files
 
-	model  string
 	skip   bool
 	wait   bool
 	anew   bool
 	asJSON bool
 	env    cli.Environment
 
-	make  maker
-	hash  string // of the content
-	lines int    // the number of the last good one
+	from     *source
+	name     string // of the file, for people
+	input    *input
+	hash     string // of its content
+	lines    int    // the number of the last good one
+	tooLarge int    // requests above a capacity
+	result   result
 
-	tooLarge int // requests above a capacity
+	s       services
+	batch   batches.Batch
+	existed bool // the batch was sent before, at least a part of it
 }
 
 func batchCommand(env cli.Environment) *cobra.Command {
@@ -89,76 +96,77 @@ func (j *batchJob) run(ctx context.Context, name string) error {
 	if err = errors.Join(j.checkKeep(), j.checkFiles(j.asJSON, name, j.file)); err != nil {
 		return err
 	}
-	c, from, err := j.load(j.model)
-	if err != nil {
+	if j.from, err = j.load(j.model); err != nil {
 		return err
 	}
-	j.make = maker{from: from, model: j.model, large: j.large}
-	file, closeFile, err := open(ctx, name, j.env.In)
-	if err != nil {
+	if j.input, err = open(ctx, name, j.env.In); err != nil {
 		return err
 	}
-	defer func() { _ = closeFile() }()
+	defer func() { _ = j.input.file.Close() }()
+	if j.name = name; name == "-" {
+		j.name = standardInput
+	}
 	began := time.Now()
-	r := result{Event: "enqueued"}
-	if err = j.inspect(file, name, &r); err != nil {
+	j.result = result{Event: "enqueued"}
+	if err = j.inspect(); err != nil {
 		return err
 	}
-	j.warnOfQueue(j.env, c)
-	s, err := openBatches(ctx, j.env, c)
-	if err != nil {
+	j.from.warnOfQueue(j.env)
+	if j.s, err = openBatches(ctx, j.env, j.from.config); err != nil {
 		return err
 	}
-	defer s.Close(ctx)
-	b, existed, err := j.record(ctx, s, name, r.Requests)
-	if err != nil {
+	defer j.s.Close(ctx)
+	if err = j.record(ctx); err != nil {
 		return err
 	}
-	r.Batch = b.ID
-	err = j.send(ctx, s, b, existed, file, options, &r)
-	r.Seconds = time.Since(began).Seconds()
-	if printErr := j.print(r, name); printErr != nil {
+	err = j.send(ctx, options)
+	j.result.Seconds = time.Since(began).Seconds()
+	if printErr := j.print(); printErr != nil {
 		return printErr
 	}
 	switch {
 	case err == nil && (j.wait || j.named()):
-		err = j.await(ctx, s, b, file)
+		err = j.await(ctx)
 	case errors.Is(err, batches.ErrCancelled), errors.Is(err, context.Canceled):
-		err = errors.Join(err, j.leave(ctx, s, b, file, err))
+		err = errors.Join(err, j.leave(ctx, err))
 	}
-	return errors.Join(err, leftOut(r, name))
+	if j.result.Faulty > 0 { // they were skipped, whatever became of the others
+		err = errors.Join(err, fmt.Errorf("%s: %d lines were left out:\n%s", j.name, j.result.Faulty, j.result.faults()))
+	}
+	return err
 }
 
 // inspect reads the whole file. Where lines are at fault, and they are not to be skipped, the error names them.
-func (j *batchJob) inspect(file *input, name string, r *result) error {
+func (j *batchJob) inspect() error {
 	hash := newContent()
-	if err := j.check(io.TeeReader(file, hash), r); err != nil {
+	if err := j.check(io.TeeReader(j.input, hash)); err != nil {
 		return err
 	}
 	j.hash = hash.sum()
-	if r.Faulty > 0 && !j.skip {
+	if j.result.Faulty > 0 && !j.skip {
 		if j.asJSON {
-			if err := j.print(*r, name); err != nil {
+			if err := j.print(); err != nil {
 				return err
 			}
 		}
 		advice := " (--skip-invalid enqueues the others)"
-		if r.Requests+j.tooLarge == 0 {
+		if j.result.Requests+j.tooLarge == 0 {
 			advice = " (not one is a request in the OpenAI Batch format: is it the right file?)"
 		}
-		return cli.Usage("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s", displayName(name), r.Faulty,
-			r.Requests+r.Faulty, advice, indented(*r))
+		return cli.Usage("%s: %d of %d lines are faulty; nothing was enqueued%s:\n%s", j.name, j.result.Faulty,
+			j.result.Requests+j.result.Faulty, advice, j.result.faults())
 	}
-	return file.rewind()
+	j.input.rewind()
+	return nil
 }
 
 // check counts the good lines and notes the faulty ones.
-func (j *batchJob) check(file io.Reader, r *result) error {
-	anywhere := 0
-	err := j.make.each(file, false, func(line batch.Line, _ request) error {
+func (j *batchJob) check(file io.Reader) error {
+	r, anywhere := &j.result, 0
+	err := j.from.each(file, false, func(task request) error {
 		r.Requests++
-		j.lines = line.Number
-		if line.HTTP() && len(j.make.from.http.AllowHosts) == 0 {
+		j.lines = task.line.Number
+		if task.line.HTTP() && len(j.from.config.HTTP.AllowHosts) == 0 {
 			anywhere++
 		}
 		return nil
@@ -182,13 +190,13 @@ func (j *batchJob) check(file io.Reader, r *result) error {
 }
 
 // identify returns the ID of the batch of the file. With --new it is one that does not exist, otherwise the newest one.
-func (j *batchJob) identify(ctx context.Context, store *batches.Store) (id string, err error) {
+func (j *batchJob) identify(ctx context.Context) (id string, err error) {
 	for n := 1; ; n++ {
-		next, err := j.make.name(j.hash, n)
+		next, err := j.from.name(j.hash, n)
 		if err != nil {
 			return "", err
 		}
-		if _, err = store.Batch(ctx, next); errors.Is(err, batches.ErrUnknownBatch) {
+		if _, err = j.s.Batches.Batch(ctx, next); errors.Is(err, batches.ErrUnknownBatch) {
 			if j.anew || id == "" {
 				id = next
 			}
@@ -202,28 +210,28 @@ func (j *batchJob) identify(ctx context.Context, store *batches.Store) (id strin
 }
 
 // record finds the batch of the file, or makes it. One that was cancelled goes on.
-func (j *batchJob) record(ctx context.Context, s services, name string, requests int) (batches.Batch, bool, error) {
-	id, err := j.identify(ctx, s.Batches)
+func (j *batchJob) record(ctx context.Context) error {
+	id, err := j.identify(ctx)
 	if err != nil {
-		return batches.Batch{}, false, err
+		return err
 	}
-	b, existed, err := s.Batches.Open(ctx, batches.Batch{
-		ID: id, Name: displayName(name), Hash: j.hash, Lines: j.lines, Requests: requests, Limit: j.make.from.String(),
-		Model: j.model,
-		Queue: j.queue, Retries: j.retries,
+	j.batch, j.existed, err = j.s.Batches.Open(ctx, batches.Batch{
+		ID: id, Name: j.name, Hash: j.hash, Lines: j.lines, Requests: j.result.Requests, Limit: j.from.String(),
+		Model: j.model, Queue: j.queue, Retries: j.retries,
 	})
-	if err != nil || !existed {
-		return b, existed, err
+	if err != nil {
+		return err
 	}
-	if b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
-		return b, existed, cli.Usage("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)
+	j.result.Batch = id
+	if b := &j.batch; b.Queue != j.queue { // there the IDs of its tasks are unknown, and all would be sent twice
+		return cli.Usage("batch %s is in queue %q: send it with --queue %s", id, b.Queue, b.Queue)
 	}
-	if b.State == batches.StateCancelled {
-		if err = s.Batches.Resume(ctx, id); err != nil {
-			return b, existed, err
-		}
-		b.State = batches.StateOpen
-		err = pause.For(ctx, settleDown)
+	if j.batch.State != batches.StateCancelled {
+		return nil
 	}
-	return b, existed, err
+	if err = j.s.Batches.Resume(ctx, id); err != nil {
+		return err
+	}
+	j.batch.State = batches.StateOpen
+	return pause.For(ctx, settleDown)
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
+	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/internal/requests"
 )
-
-// errEnded is why a batch is not cancelled.
-var errEnded = errors.New("all requests have ended")
 
 // cancelled is what `headway cancel --json` prints.
 type cancelled struct {
@@ -28,11 +28,15 @@ type cancelled struct {
 	Running   int    `json:"running"` // come to their end, and their results count
 	Never     int    `json:"never_enqueued"`
 	Missing   int    `json:"missing"` // were enqueued, and are not in the queue
+	over      bool   // all requests had ended
 	again     bool   // it was cancelled already
 }
 
 // text is that for people.
 func (c cancelled) text() string {
+	if c.over {
+		return fmt.Sprintf("batch %s has ended: there is nothing to cancel", c.Batch)
+	}
 	began := fmt.Sprintf("batch %s is cancelled: %d requests are deleted", c.Batch, c.Withdrawn)
 	if c.again {
 		began = fmt.Sprintf("batch %s was cancelled already: %d requests were cancelled before, %d are deleted now",
@@ -78,17 +82,15 @@ BATCH:CUSTOM_ID" sends it again.`,
 		if one {
 			return s.cancelOne(c.Context(), env, b, customID, t.file, asJSON)
 		}
-		r, err := s.cancel(c.Context(), b, t.file, env.Err)
-		if errors.Is(err, errEnded) && !asJSON {
-			_, err = fmt.Fprintf(env.Out, "batch %s has ended: there is nothing to cancel\n", b.ID)
+		r, err := s.cancel(c.Context(), b, t.file)
+		if err != nil {
 			return err
 		}
-		if usage := (*cli.UsageError)(nil); errors.As(err, &usage) {
-			return err // before anything was done
-		}
-		if err != nil && !errors.Is(err, errEnded) {
-			return fmt.Errorf("batch %s is cancelled, but %d of its requests may still be in the queue, where workers "+
-				"drop them: %w", b.ID, r.Left, err)
+		if !r.over {
+			if err = s.withdraw(c.Context(), b, env.Err, &r); err != nil {
+				return fmt.Errorf("batch %s is cancelled, but %d of its requests may still be in the queue, where workers "+
+					"drop them: %w", b.ID, r.Left, err)
+			}
 		}
 		return cli.Print(env.Out, asJSON, r, r.text())
 	}
@@ -108,29 +110,29 @@ func (s services) canGiveBack(b batches.Batch, file string) error {
 	return nil
 }
 
-// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it, and then deletes
-// what waits. File is where the limits are from, and out is for the progress. A *cli.UsageError comes before anything
-// was done.
-func (s services) cancel(ctx context.Context, b batches.Batch, file string, out io.Writer) (cancelled, error) {
-	r := cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}
+// cancel marks the batch, so that it is no longer enqueued and workers drop what they receive of it. A batch whose
+// requests have ended stays as it is. File is where the limits are from.
+func (s services) cancel(ctx context.Context, b batches.Batch, file string) (cancelled, error) {
 	counts, err := s.Batches.Counts(ctx, b.ID)
 	if err != nil {
-		return r, err
+		return cancelled{}, err
 	}
 	if ended := counts.Done + counts.Failed; ended >= b.Requests && b.State == batches.StateOpen {
-		return cancelled{Batch: b.ID, Ended: ended}, errEnded
+		return cancelled{Batch: b.ID, Ended: ended, over: true}, nil
 	}
-	if err := s.canGiveBack(b, file); err != nil {
-		return r, err
+	if err = s.canGiveBack(b, file); err == nil {
+		err = s.Batches.Cancel(ctx, b.ID)
 	}
-	if err := s.Batches.Cancel(ctx, b.ID); err != nil {
-		return r, err
-	}
+	return cancelled{Batch: b.ID, Left: b.Requests, again: b.State == batches.StateCancelled}, err
+}
+
+// withdraw deletes what waits of a cancelled batch, and counts the rest. Out is for the progress.
+func (s services) withdraw(ctx context.Context, b batches.Batch, out io.Writer, r *cancelled) error {
 	bar := cli.NewProgress(out, "cancelled", b.Lines)
 	defer bar.Close()
 	for c, err := range s.finder().Chunks(ctx, b) {
 		if err != nil {
-			return r, err
+			return err
 		}
 		withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, c.IDs...)
 		var named []batches.Named
@@ -143,11 +145,11 @@ func (s services) cancel(ctx context.Context, b batches.Batch, file string, out 
 		r.Withdrawn += len(named)
 		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
 		if err = cmp.Or(err, s.Batches.Name(context.WithoutCancel(ctx), b.ID, named)); err != nil {
-			return r, err
+			return err
 		}
 		bar.Set(c.To)
 	}
-	return r, s.tellApart(ctx, b, &r)
+	return s.tellApart(ctx, b, r)
 }
 
 // tellApart sorts the requests that were neither deleted nor ended: each one runs, was cancelled before, or was never
@@ -167,13 +169,17 @@ func (s services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) 
 	}
 	r.Ended = counts.Done + counts.Failed
 	r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-	known, err := s.Batches.Unanswered(ctx, b.ID, 1, b.Lines)
+	first, last := b.Lines, 1
+	for _, ref := range running {
+		first, last = min(first, ref.Line), min(b.Lines, max(last, ref.Line))
+	}
+	known, err := s.Batches.Lines(ctx, b.ID, first, last)
 	if err != nil {
 		return err
 	}
-	dropped := known.Len() - r.Withdrawn
+	dropped := counts.Unanswered - r.Withdrawn
 	for _, ref := range running {
-		if known.Has(ref.Line) { // an attempt failed, and the next one runs
+		if known.Open(ref.Line) { // an attempt failed, and the next one runs
 			dropped--
 		}
 	}
@@ -191,4 +197,39 @@ func (s services) tellApart(ctx context.Context, b batches.Batch, r *cancelled) 
 		r.Missing = rest
 	}
 	return nil
+}
+
+// codeRequestCancelled is the failure of a request that was cancelled by itself.
+const codeRequestCancelled = "request_cancelled"
+
+// cancelOne deletes the task of one request, and stores that it failed.
+func (s services) cancelOne(
+	ctx context.Context, env cli.Environment, b batches.Batch, customID, file string, asJSON bool,
+) error {
+	if err := s.canGiveBack(b, file); err != nil {
+		return err
+	}
+	ref, err := s.finder().Named(ctx, b, customID)
+	if err != nil {
+		return err
+	}
+	withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, ref.TaskID())
+	if err != nil {
+		return err
+	}
+	task := withdrawn[0]
+	if task == nil {
+		return fmt.Errorf("request %q of batch %s is not cancelled: it runs or has ended", customID, b.ID)
+	}
+	q, ok := chat.Request(task.Type(), task.Payload())
+	if !ok {
+		q = record.Request{Ref: ref, Line: batch.Line{CustomID: customID}}
+	}
+	failed := record.Failed(q, codeRequestCancelled, errors.New("this request was cancelled"))
+	if err = s.Batches.Finish(ctx, failed); err != nil {
+		return fmt.Errorf("request %q of batch %s was taken out of the queue, but that was not stored; "+
+			"enqueue the file again to go on: %w", customID, b.ID, err)
+	}
+	return cli.Print(env.Out, asJSON, cancelled{Batch: b.ID, Withdrawn: 1},
+		fmt.Sprintf("request %s of batch %s is cancelled", cli.Line(customID), b.ID))
 }

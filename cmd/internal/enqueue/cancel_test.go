@@ -2,7 +2,9 @@ package enqueue
 
 import (
 	"bytes"
+	"context"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
@@ -101,6 +106,40 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// insert stores a document that no command writes.
+func (w *world) insert(t *testing.T, collection string, document bson.M) {
+	t.Helper()
+	address, err := url.Parse(w.env["MONGODB_URI"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(address.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
+	database := client.Database(strings.Trim(address.Path, "/"))
+	if _, err = database.Collection(batches.Prefix+collection).InsertOne(t.Context(), document); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A cancel that fails before the batch is marked does not say that the batch is cancelled.
+func TestCancelThatFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
+	w.insert(t, "results", bson.M{"_id": id + "/000000001", "custom": "c1", "status": "done", "at": "no time"})
+	c := w.call(t, "cancel", id)
+	if b, err := w.store(t).Batch(t.Context(), id); err != nil || b.State != batches.StateOpen {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if c.code != cli.ExitFailed || strings.Contains(c.err, "is cancelled") ||
+		!strings.Contains(c.err, "malformed") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

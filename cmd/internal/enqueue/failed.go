@@ -21,17 +21,6 @@ type failedRequest struct {
 	Error    string `json:"error"`
 }
 
-func newFailedRequest(r batches.Result) failedRequest {
-	f := failedRequest{
-		CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts), Error: r.Fault(),
-		Task: batchref.Ref{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
-	}
-	if r.Response != nil {
-		f.Status = r.Response.StatusCode
-	}
-	return f
-}
-
 // errorLeast is how much of an error a narrow table has at least.
 const errorLeast = 20
 
@@ -42,7 +31,13 @@ func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, 
 		if err != nil {
 			return err
 		}
-		row := newFailedRequest(r)
+		row := failedRequest{
+			CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts), Error: r.Fault(),
+			Task: batchref.Ref{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
+		}
+		if r.Response != nil {
+			row.Status = r.Response.StatusCode
+		}
 		if !asJSON {
 			rows = append(rows, row)
 		} else if err := cli.JSON(env.Out).Encode(row); err != nil {

@@ -1,68 +1,59 @@
 package enqueue
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/pace"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
-// figures are what people want to know of a batch.
+// figures are what people want to know of a batch. Its State may be StateEnded.
 type figures struct {
-	Event    string    `json:"event,omitempty"`
-	Batch    string    `json:"batch"`
-	Name     string    `json:"name"`
-	State    string    `json:"state"` // open, ended or cancelled
-	Limit    string    `json:"limit"`
-	Created  time.Time `json:"created"`
-	Requests int       `json:"requests"`
-	Enqueued int       `json:"enqueued_to_line"`
-	Done     int       `json:"done"`
-	Failed   int       `json:"failed"`
+	Event string `json:"event,omitempty"`
+	batches.Progress
+
 	// without a result: queued, running, or not enqueued yet; of a cancelled batch only running requests
 	Waiting   int      `json:"waiting"`
-	Cancelled int      `json:"cancelled"` // of a cancelled batch: have no result, and do not run
-	Retried   int      `json:"retried"`
-	Used      float64  `json:"tokens_used"`
-	Reserved  float64  `json:"tokens_reserved"`
-	Prompt    float64  `json:"prompt_tokens"`
-	Answers   float64  `json:"completion_tokens"`
+	Cancelled int      `json:"cancelled"`          // of a cancelled batch: have no result, and do not run
 	Cost      *float64 `json:"cost,omitempty"`     // where prices are configured
 	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
 	Rates     []rate   `json:"rates,omitempty"`
 	Left      *float64 `json:"seconds_left,omitempty"`
 	LeftBy    string   `json:"left_by,omitempty"` // measured, limit or lease
-	// where all that wait were running on workers that are gone: how many
-	Lost int `json:"lost,omitempty"`
 	// of a batch whose requests have all ended
 	Ended    *time.Time `json:"ended,omitempty"`
-	Duration *float64   `json:"seconds,omitempty"` // from created to ended
-	Queue    string     `json:"queue,omitempty"`
-	Workers  *int       `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused   bool       `json:"paused,omitempty"`  // the queue is
-	// what the next task needs and no live worker has
-	Lacking string `json:"lacking,omitempty"`
+	Duration *float64   `json:"seconds,omitempty"`         // from created to ended
+	Blocked  float64    `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
+	Unsent   int        `json:"lines_not_enqueued,omitempty"`
+	causes
+
+	measured bool          // the rates cover enough time to outweigh a burst at the beginning
+	stalled  time.Duration // how long no request has ended; zero if that is ordinary
+	unseen   int           // of the cancelled: not known to be deleted
+}
+
+// causes are why requests of a batch wait or fail.
+type causes struct {
+	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	Paused  bool   `json:"paused,omitempty"`  // the queue is
+	Lacking string `json:"lacking,omitempty"` // what the next task needs and no live worker has
+	remedy  string // ends Lacking
 	// requests that have no result, and whose tasks are not in the queue
 	Missing int `json:"not_in_queue,omitempty"`
+	// where all that wait were running on workers that are gone: how many
+	Lost   int           `json:"lost,omitempty"`
+	lostIn time.Duration // until asynq puts them back, at the earliest; asynqdb.RecoverEvery later at the latest
 	// the newest error, and how many requests without a good answer have it or one with the same status
-	Error     string  `json:"last_error,omitempty"`
-	Errors    int     `json:"last_error_requests,omitempty"`
-	Blocked   float64 `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
-	Unsent    int     `json:"lines_not_enqueued,omitempty"`
-	Trouble   string  `json:"trouble,omitempty"` // why the queue could not be looked at
-	resend    string  // the command that enqueues the rest
-	remedy    string  // ends Lacking
-	lastEnded time.Time
-	measured  bool          // the rates cover enough time to outweigh a burst at the beginning
-	stalled   time.Duration // how long no request has ended; zero if that is ordinary
-	lostIn    time.Duration // until asynq puts lost requests back, at the earliest
-	unseen    int           // of the cancelled: not known to be deleted
-	unsent    bool          // some of the unseen requests may never have been enqueued
+	Error   string `json:"last_error,omitempty"`
+	Errors  int    `json:"last_error_requests,omitempty"`
+	Trouble string `json:"trouble,omitempty"` // why the queue could not be looked at
 }
 
 // rate is what a meter of the last limit gave lately, beside what it may give.
@@ -80,30 +71,21 @@ const (
 	byLease   = "lease"    // from when asynq puts requests back whose workers are gone: not sooner than that
 )
 
-func newFigures(b batches.Batch, c batches.Counts) figures {
-	f := figures{
-		Batch: b.ID, Name: b.Name, State: string(b.State), Limit: b.Limit, Created: b.Created, Requests: b.Requests,
-		Enqueued: b.Enqueued,
-		Done:     c.Done, Failed: c.Failed, Waiting: max(0, b.Requests-c.Done-c.Failed), Retried: c.Retried,
-		Used: c.Usage.Used, Reserved: c.Usage.Reserved, Prompt: c.Usage.Prompt, Answers: c.Usage.Completion,
-		Queue: b.Queue, lastEnded: c.Last, Unsent: max(0, b.Lines-b.Enqueued), resend: resend(b),
-	}
+func newFigures(p batches.Progress) figures {
+	f := figures{Progress: p, Waiting: max(0, p.Requests-p.Done-p.Failed), Unsent: max(0, p.Lines-p.Enqueued)}
 	switch {
-	case b.State == batches.StateCancelled: // a request without a result starts no more: it is cancelled, unless it runs
+	case p.State == batches.StateCancelled: // a request without a result starts no more: it is cancelled, unless it runs
 		f.Cancelled, f.Waiting = f.Waiting, 0
-		f.unseen, f.unsent = max(0, f.Cancelled-c.Unanswered), b.Enqueued < b.Lines
-	case f.Waiting == 0 && b.State == batches.StateOpen:
-		f.State = stateEnded
-		if last := c.Last.UTC(); !last.IsZero() && !b.Created.IsZero() {
-			took := max(0, last.Sub(b.Created).Seconds())
+		f.unseen = max(0, f.Cancelled-p.Unanswered)
+	case f.Waiting == 0:
+		f.State = batches.StateEnded
+		if last := p.Last.UTC(); !last.IsZero() && !p.Created.IsZero() {
+			took := max(0, last.Sub(p.Created).Seconds())
 			f.Ended, f.Duration = &last, &took
 		}
 	}
 	return f
 }
-
-// stateEnded is the state of a batch all of whose requests have a result.
-const stateEnded = "ended"
 
 // amount is what the batch takes from a meter. A meter that keeps its estimates refunds nothing if less was used. For
 // meters that count input and output apart, only the used tokens are known.
@@ -113,54 +95,74 @@ func amount(m reservations.Meter, c batches.Counts) (float64, bool) {
 		return float64(c.Done + c.Failed), true
 	case llm.MeterTokens, llm.MeterTokensPerDay:
 		if m.Settle == reservations.SettleKeep {
-			return math.Max(c.Usage.Reserved, c.Usage.Used), true
+			return math.Max(c.Reserved, c.Used), true
 		}
-		return c.Usage.Used, true
+		return c.Used, true
 	case llm.MeterInput:
-		return c.Usage.Prompt, true
+		return c.Prompt, true
 	case llm.MeterOutput:
-		return c.Usage.Completion, true
+		return c.Completion, true
 	}
 	return 0, false
 }
+
+// because adds the causes, which may be some seconds older.
+func (f *figures) because(c causes) {
+	f.causes = c
+	f.Missing = min(c.Missing, f.Waiting)
+	if c.rests() || c.Lost < f.Waiting {
+		f.Lost = 0
+	} else if left := c.lostIn.Seconds(); c.Lost > 0 {
+		f.Left, f.LeftBy = &left, byLease
+	}
+}
+
+// errorOnly are the causes of failures: why requests wait is to be asked for again.
+func (c *causes) errorOnly() causes { return causes{Error: c.Error, Errors: c.Errors} }
 
 // gone returns how many requests of an open batch wait and are not in the queue, where all is counted that is in the
 // queue. Requests that were never enqueued are none of them.
 func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) }
 
-// resend is the command that enqueues the file of a batch again.
-func resend(b batches.Batch) string {
-	text := "headway batch " + b.Name + " --limit " + strings.ReplaceAll(b.Limit, batches.LimitsBetween, " --limit ")
-	if b.Queue != "" && b.Queue != "default" {
-		text += " --queue " + b.Queue
+// resend is the command that enqueues the file of the batch again.
+func (f *figures) resend() string {
+	words := []string{"headway batch", shell.Word(f.Name)}
+	if f.Name == standardInput {
+		words[1] = "-"
 	}
-	if b.Model != "" {
-		text += " --model " + b.Model
+	for limit := range strings.SplitSeq(f.Limit, batches.LimitsBetween) {
+		words = append(words, "--limit", shell.Word(limit))
 	}
-	return text
+	if f.Queue != "" && f.Queue != "default" {
+		words = append(words, "--queue", shell.Word(f.Queue))
+	}
+	if f.Model != "" {
+		words = append(words, "--model", shell.Word(f.Model))
+	}
+	return strings.Join(words, " ")
 }
 
-// rests says that nothing works on it, so that no end can be estimated.
-func (f *figures) rests() bool {
-	return f.Paused || f.Workers != nil && *f.Workers == 0 || f.Lacking != ""
+// rests says that nothing works on the batch, so that no end can be estimated.
+func (c *causes) rests() bool {
+	return c.Paused || c.Workers != nil && *c.Workers == 0 || c.Lacking != ""
 }
 
-// estimate adds rates and the end, if a worker takes from the queue. All is what there is in total, view the bucket, as
-// far as it could be read, as lastView has it.
-func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.View) {
+// estimate adds rates and the end, if a worker takes from the queue. View is the bucket, as far as it could be read, as
+// lastView has it.
+func (f *figures) estimate(l batches.Pace, view reservations.View) {
 	if f.rests() {
 		return
 	}
-	f.measured = l.Within >= pace.Shortest
+	f.measured = l.Within >= batches.MeasuredLeast
 	floor := 0.
-	ended := float64(all.Done + all.Failed)
+	ended := float64(f.Done + f.Failed)
 	for _, m := range view.Meters {
-		total, known := amount(m.Meter, all)
+		total, known := amount(m.Meter, f.Counts)
 		if !known || m.Current <= 0 || m.Period <= 0 {
 			continue
 		}
 		r := rate{Meter: m.Name, Allowed: m.Current, Period: m.Period.Seconds()}
-		if recent, _ := amount(m.Meter, l.Counts); l.Within > 0 {
+		if recent, _ := amount(m.Meter, l.Ended); l.Within > 0 {
 			r.Taken = recent / l.Within.Seconds() * r.Period
 		}
 		f.Rates = append(f.Rates, r)
@@ -173,7 +175,7 @@ func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.
 		}
 		floor = math.Max(floor, (float64(f.Waiting)*each-math.Max(0, m.Level))/m.Current*m.Period.Seconds())
 	}
-	if f.Waiting == 0 || f.Lost > 0 || f.State == string(batches.StateCancelled) {
+	if f.Waiting == 0 || f.Lost > 0 || f.State == batches.StateCancelled {
 		return
 	}
 	f.Blocked = view.Blocked.Seconds()
@@ -190,19 +192,20 @@ func (f *figures) estimate(all batches.Counts, l pace.Lately, view reservations.
 		f.Left, f.LeftBy = &floor, byLimit
 	}
 	// A slow limit lets requests end as rarely as that.
-	l.Gap = max(l.Gap, pace.Usual*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
-	if !f.lastEnded.IsZero() && l.Stalled() {
+	l.Gap = max(l.Gap, batches.UsualPauses*time.Duration(floor/float64(f.Waiting)*float64(time.Second)))
+	if !f.Last.IsZero() && l.Stalled() {
 		f.stalled = l.Idle
 	}
 }
 
 // price adds the cost.
-func (f *figures) price(usage map[string]batches.Usage, prices map[string]config.Price) {
+func (f *figures) price(prices map[string]config.Price) {
 	if len(prices) == 0 {
 		return
 	}
 	cost := 0.
-	for model, u := range usage {
+	for _, model := range slices.Sorted(maps.Keys(f.Models)) {
+		u := f.Models[model]
 		p, known := prices[model]
 		if !known && u.Prompt+u.Completion > 0 {
 			f.Unpriced = append(f.Unpriced, model)

@@ -2,13 +2,16 @@ package enqueue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
+	"github.com/headway-go/headway/internal/config"
 )
 
 // A rate above the limit while the bucket empties does not read like a violation.
@@ -19,7 +22,8 @@ func TestBurstIsNamed(t *testing.T) {
 		20: "; 20 of 500 requests/m;",
 	} {
 		f := figures{
-			Requests: 3000, Done: 591, Waiting: 2409, measured: true,
+			Progress: batches.Progress{Batch: batches.Batch{Requests: 3000}, Counts: batches.Counts{Done: 591}},
+			Waiting:  2409, measured: true,
 			Rates: []rate{{Meter: "requests", Taken: taken, Allowed: 500, Period: 60}},
 		}
 		if text := f.text(); !strings.Contains(text, want) {
@@ -45,10 +49,76 @@ func TestStateOfABatch(t *testing.T) {
 		},
 		{batches.StateCancelled, 3, "cancelled", "3 of 3 done, 0 failed, 0 cancelled; cancelled"},
 	} {
-		f := newFigures(batches.Batch{ID: "b", State: c.state, Requests: 3}, batches.Counts{Done: c.done})
-		if f.State != c.want || !strings.HasPrefix(f.text(), c.words) {
+		f := newFigures(batches.Progress{
+			Batch:  batches.Batch{ID: "b", State: c.state, Requests: 3},
+			Counts: batches.Counts{Done: c.done},
+		})
+		if string(f.State) != c.want || !strings.HasPrefix(f.text(), c.words) {
 			t.Errorf("%s with %d done: %s: %s", c.state, c.done, f.State, f.text())
 		}
+	}
+}
+
+// Commands that people copy have one word for each name: a tenant chooses its own.
+func TestResend(t *testing.T) {
+	t.Parallel()
+	for want, b := range map[string]batches.Batch{
+		"headway batch in.jsonl --limit openai": {Name: "in.jsonl", Limit: "openai"},
+		"headway batch - --limit openai --queue bulk": {
+			Name: "standard input", Limit: "openai", Queue: "bulk",
+		},
+		"headway batch 'my file.jsonl' --limit 'tenants:$(reboot)' --limit openai": {
+			Name: "my file.jsonl", Limit: "tenants:$(reboot), openai",
+		},
+	} {
+		f := newFigures(batches.Progress{Batch: b})
+		if got := f.resend(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Models without a price have the same order each time.
+func TestModelsWithoutAPrice(t *testing.T) {
+	t.Parallel()
+	want := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	models := map[string]batches.Usage{}
+	for _, model := range want {
+		models[model] = batches.Usage{Prompt: 1}
+	}
+	f := newFigures(batches.Progress{Models: models})
+	if f.price(map[string]config.Price{"z": {}}); !slices.Equal(f.Unpriced, want) {
+		t.Errorf("%q, want %q", f.Unpriced, want)
+	}
+}
+
+// A time that no clock can show is long, and not a second.
+func TestLeftText(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{0: "1s", 59.6: "1m0s", 3725: "1h2m", 8.64e10: leftText(longest)} {
+		if got := leftText(seconds); got != want {
+			t.Errorf("%v s: %s, want %s", seconds, got, want)
+		}
+	}
+}
+
+// Programs read these fields of each batch, whatever its state.
+func TestFieldsOfABatch(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(newFigures(batches.Progress{Models: map[string]batches.Usage{"m": {}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err = json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"batch", "cancelled", "completion_tokens", "created", "done", "enqueued_to_line", "failed", "limit", "name",
+		"prompt_tokens", "requests", "retried", "state", "tokens_reserved", "tokens_used", "waiting",
+	}
+	if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -16,13 +16,17 @@ func (f *figures) text() string { return strings.Join(f.parts(), "; ") }
 
 // parts are the texts of the figures.
 func (f *figures) parts() []string {
-	parts := []string{fmt.Sprintf("%d of %d done, %d failed, %s", f.Done, f.Requests, f.Failed,
-		f.left())}
+	parts := []string{fmt.Sprintf("%d of %d done, %d failed, %s", f.Done, f.Requests, f.Failed, f.left())}
 	if f.Retried > 0 {
 		parts[0] += fmt.Sprintf(" (%d retried)", f.Retried)
 	}
-	if text := f.unseenText(); text != "" {
-		parts = append(parts, text)
+	if f.unseen > 0 { // as after a cancel that was interrupted
+		where := "may still be in the queue"
+		if f.Unsent > 0 {
+			where = "were never enqueued or may still be in the queue"
+		}
+		parts = append(parts, fmt.Sprintf("%d of the cancelled %s (`headway cancel %s` deletes them)", f.unseen, where,
+			f.ID))
 	}
 	var rates []string
 	for _, r := range f.Rates {
@@ -41,7 +45,8 @@ func (f *figures) parts() []string {
 		}
 		parts = append(parts, text)
 	}
-	return append(append(parts, f.why()...), f.end())
+	end, _ := f.end()
+	return append(append(parts, f.why()...), end)
 }
 
 // text is the rate beside the limit's. A rate above that is no violation: the bucket had saved a burst.
@@ -63,7 +68,7 @@ func (f *figures) why() (parts []string) {
 		parts = append(parts, fmt.Sprintf("last error, of %s: %s", cli.Plural(f.Errors, "request", "requests"),
 			cli.FirstLine(f.Error, errorShown, " ...")))
 	}
-	if f.State != string(batches.StateOpen) {
+	if f.State != batches.StateOpen {
 		return parts
 	}
 	if f.Blocked > 0 {
@@ -72,7 +77,7 @@ func (f *figures) why() (parts []string) {
 	}
 	if f.Unsent > 0 {
 		parts = append(parts, fmt.Sprintf("lines %d to %d are not enqueued: if their command has ended, `%s` goes on there",
-			f.Enqueued+1, f.Enqueued+f.Unsent, f.resend))
+			f.Enqueued+1, f.Enqueued+f.Unsent, f.resend()))
 	}
 	if f.Trouble != "" {
 		parts = append(parts, "the queue can't be looked at: "+f.Trouble)
@@ -82,7 +87,7 @@ func (f *figures) why() (parts []string) {
 
 // left is what has no result yet, for people.
 func (f *figures) left() string {
-	if f.State != string(batches.StateCancelled) {
+	if f.State != batches.StateCancelled {
 		return fmt.Sprintf("%d waiting", f.Waiting)
 	}
 	text := fmt.Sprintf("%d cancelled", f.Cancelled)
@@ -92,93 +97,52 @@ func (f *figures) left() string {
 	return text
 }
 
-// unseenText says how many requests are not known to be deleted, as after a cancel that was interrupted; empty
-// where that is known of all.
-func (f *figures) unseenText() string {
-	if f.unseen == 0 {
-		return ""
-	}
-	where := "may still be in the queue"
-	if f.unsent {
-		where = "were never enqueued or may still be in the queue"
-	}
-	return fmt.Sprintf("%d of the cancelled %s (`headway cancel %s` deletes them)", f.unseen, where, f.Batch)
-}
-
-// end says when all is done, and how that is known.
-func (f *figures) end() string {
-	left := "the end is not known yet"
-	if f.Left != nil {
-		left = map[string]string{
-			byMeasure: fmt.Sprintf("about %s left, at the measured rate", leftText(*f.Left)),
-			byLimit:   fmt.Sprintf("at least %s left, by the limit", leftText(*f.Left)),
-		}[f.LeftBy]
+// end says when all is done, and how that is known. In short it is a word or two.
+func (f *figures) end() (text, short string) {
+	text, short = "the end is not known yet", "not known"
+	if f.Left != nil && f.LeftBy == byMeasure {
+		short = "about " + leftText(*f.Left)
+		text = short + " left, at the measured rate"
+	} else if f.Left != nil {
+		short = "at least " + leftText(*f.Left)
+		text = short + " left, by the limit"
 	}
 	switch {
-	case f.State == string(batches.StateCancelled):
-		return "cancelled"
+	case f.State == batches.StateCancelled:
+		return "cancelled", "cancelled"
 	case f.Ended != nil:
 		return fmt.Sprintf("all have ended, the last at %s, after %s", f.Ended.UTC().Format(time.RFC3339),
-			leftText(*f.Duration))
+			leftText(*f.Duration)), "ended"
 	case f.Waiting == 0:
-		return "all have ended"
+		return "all have ended", "ended"
 	case f.Missing > 0:
 		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
-			cli.Plural(f.Missing, "request is", "requests are"), f.resend)
+			cli.Plural(f.Missing, "request is", "requests are"), f.resend()), "not in the queue"
 	case f.Paused:
-		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue)
+		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue), "paused"
 	case f.Lacking != "":
-		return fmt.Sprintf("no live worker has %s; %s", f.Lacking, f.remedy)
+		return fmt.Sprintf("no live worker has %s; %s", f.Lacking, f.remedy), "no worker"
 	case f.rests():
-		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue)
+		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue), "no worker"
 	case f.Lost > 0:
-		return f.lostText()
+		return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
+			cli.Plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
+			leftText((f.lostIn + asynqdb.RecoverEvery).Seconds())), "worker gone"
 	case f.stalled > 0:
+		quiet := leftText(f.stalled.Seconds())
 		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that "+
-			"was killed", left, leftText(f.stalled.Seconds()))
-	case f.lastEnded.IsZero():
-		return left + "; nothing has ended yet"
+			"was killed", text, quiet), "quiet for " + quiet
+	case f.Last.IsZero():
+		text += "; nothing has ended yet"
 	}
-	return left
+	return text, short
 }
 
-func (f *figures) lostText() string {
-	return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
-		cli.Plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
-		leftText((f.lostIn + asynqdb.RecoverEvery).Seconds()))
-}
-
-// endOnce is end in a line of a table.
-func (f *figures) endOnce() string {
-	if f.Ended != nil {
-		return "all have ended, after " + leftText(*f.Duration)
-	}
-	return f.end()
-}
-
-// endShort is end in a word or two.
-func (f *figures) endShort() string {
-	switch {
-	case f.State != string(batches.StateOpen):
-		return f.State
-	case f.Missing > 0:
-		return "not in the queue"
-	case f.Paused:
-		return "paused"
-	case f.rests():
-		return "no worker"
-	case f.Lost > 0:
-		return "worker gone"
-	case f.stalled > 0:
-		return "quiet for " + leftText(f.stalled.Seconds())
-	case f.Left == nil:
-		return "not known"
-	}
-	return map[string]string{byMeasure: "about ", byLimit: "at least "}[f.LeftBy] + leftText(*f.Left)
-}
+// longest is more than any batch takes, in seconds, and less than a time.Duration can hold.
+const longest = 9e9
 
 func leftText(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
+	d := time.Duration(min(seconds, longest) * float64(time.Second))
 	switch {
 	case d > 10*time.Minute:
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")

@@ -7,23 +7,36 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 )
 
 func someFigures() []figures {
 	at := time.Date(2026, 11, 21, 23, 0, 0, 0, time.Local)
+	progress := func(done int, last time.Time, b batches.Batch) batches.Progress {
+		b.Created = at
+		return batches.Progress{Batch: b, Counts: batches.Counts{Done: done, Last: last}}
+	}
 	left, none := 3725.0, 0
 	return []figures{
 		{
-			Batch: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai",
-			State: "open", Created: at, Done: 12345, Waiting: 87655, Left: &left, LeftBy: byLimit, lastEnded: at,
+			Progress: progress(12345, at, batches.Batch{
+				ID: "0123456789abcdef", Name: "/data/exports/requests-of-november.jsonl", Limit: "tenants:acme, openai",
+				State: batches.StateOpen,
+			}),
+			Waiting: 87655, Left: &left, LeftBy: byLimit,
 		},
 		{
-			Batch: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: "open", Created: at, Waiting: 300,
-			Workers: &none, Queue: "default",
+			Progress: progress(0, time.Time{}, batches.Batch{
+				ID: "0123456799abcdef", Name: "in.jsonl", Limit: "openai", State: batches.StateOpen, Queue: "default",
+			}),
+			Waiting: 300, causes: causes{Workers: &none},
 		},
-		{Batch: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: stateEnded, Created: at, Done: 300},
+		{Progress: progress(300, time.Time{}, batches.Batch{
+			ID: "f4261f973c1e0c74", Name: "in.jsonl", Limit: "openai", State: batches.StateEnded,
+		})},
 	}
 }
 
@@ -105,6 +118,25 @@ func TestNamesThatNoBatchHas(t *testing.T) {
 	} {
 		if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
 			t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
+		}
+	}
+}
+
+// Batches that can't be read hide no others.
+func TestListBesideMalformedBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := w.opened(t, 2)
+	w.insert(t, "batches", bson.M{"_id": "malformed-record", "created": "no time", "state": "open"})
+	w.insert(t, "batches", bson.M{"_id": "malformed-result", "created": time.Now(), "state": "open", "lines": 1})
+	w.insert(t, "results", bson.M{
+		"_id": "malformed-result/000000001", "custom": "c1", "status": "done", "at": "no time",
+	})
+	for _, args := range [][]string{{"status"}, {"status", "--json"}} {
+		c := w.call(t, args...)
+		if c.code != cli.ExitFailed || !strings.Contains(c.out, good) ||
+			!strings.Contains(c.err, "malformed-record") || !strings.Contains(c.err, "malformed-result") {
+			t.Errorf("%q: exit %d: %s%s", args, c.code, c.out, c.err)
 		}
 	}
 }

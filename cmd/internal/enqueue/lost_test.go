@@ -67,7 +67,7 @@ func TestLostRequests(t *testing.T) {
 		*f.Left < 40-time.Since(began).Seconds() || *f.Left > 42 {
 		t.Errorf("both are lost: %v: %s%s", err, c.out, c.err)
 	}
-	if text := f.endShort(); text != "worker gone" {
+	if _, text := f.end(); text != "worker gone" {
 		t.Errorf("in short: %s", text)
 	}
 }
@@ -129,18 +129,19 @@ func TestWatchAsksForLostRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks, now, waiting := s.watch(b), time.Now(), &figures{Waiting: 2, Unsent: 2, State: string(batches.StateOpen)}
+	looks, now, waiting := s.watch(b), time.Now(), &figures{Waiting: 2, Unsent: 2}
+	waiting.State = batches.StateOpen
 	looks.asked = now.Add(time.Millisecond - askEvery)
-	if looks.ask(t.Context(), now, b, waiting); looks.by != nil || looks.gone.requests != 0 {
-		t.Errorf("asked too soon: %+v", looks.gone)
+	if looks.ask(t.Context(), now, b, waiting); looks.causes.Workers != nil || looks.causes.Lost != 0 {
+		t.Errorf("asked too soon: %+v", looks.causes)
 	}
 	now = now.Add(time.Millisecond)
-	if looks.ask(t.Context(), now, b, waiting); looks.by == nil || looks.gone.requests != 2 {
-		t.Errorf("not asked: %+v", looks.gone)
+	if looks.ask(t.Context(), now, b, waiting); looks.causes.Workers == nil || looks.causes.Lost != 2 {
+		t.Errorf("not asked: %+v", looks.causes)
 	}
 	stop()
 	now = now.Add(askEvery)
-	if looks.ask(t.Context(), now, b, waiting); looks.by.Workers != 0 || looks.gone.requests != 0 {
-		t.Errorf("asked without a worker: %+v", looks.gone)
+	if looks.ask(t.Context(), now, b, waiting); *looks.causes.Workers != 0 || looks.causes.Lost != 0 {
+		t.Errorf("asked without a worker: %+v", looks.causes)
 	}
 }

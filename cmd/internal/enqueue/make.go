@@ -1,19 +1,14 @@
 package enqueue
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
@@ -27,44 +22,26 @@ type request struct {
 	*tasks.Terms // of args
 
 	args tasks.Args
+	line batch.Line // with the model of the batch
 }
 
-// of makes the task that of a line of a batch.
-func (r request) of(id string, line, round int) tasks.Args {
-	r.Batch = &batchref.Ref{Batch: id, Line: line, Round: round}
+// of makes the task that of its line in a batch.
+func (r request) of(id string, round int) tasks.Args {
+	r.Batch = &batchref.Ref{Batch: id, Line: r.line.Number, Round: round}
 	return r.args
 }
 
-// maker makes tasks of the lines of a batch.
-type maker struct {
-	from  *source
-	model string // empty: each line's own
-	large bool   // a request may reserve more than a capacity
-}
-
-// task is the task of a line, of no batch yet, which shares its limits as the source says. The error says why it can
-// never be served, or should not be.
-func (m maker) task(line batch.Line) (request, error) {
-	r, err := m.any(line)
-	if err == nil && !m.large {
-		err = m.from.fits(r)
+// task is the task of a line, of no batch yet. The error says why it can never be served, or should not be.
+func (s *source) task(line batch.Line) (r request, err error) {
+	if line.HTTP() {
+		r, err = s.request(line)
+	} else {
+		r, err = s.call(line)
+	}
+	if err == nil {
+		err = s.check(r)
 	}
 	return r, err
-}
-
-// any is task for a request of any size.
-func (m maker) any(line batch.Line) (request, error) {
-	if line.HTTP() {
-		task, err := m.from.request(line)
-		return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))
-	}
-	body, err := withModel(line.Body, m.model)
-	if err != nil {
-		return request{}, err
-	}
-	task, err := m.from.call(llm.Endpoint(line.URL), body)
-	task.CustomID = line.CustomID
-	return request{&task.Terms, task}, cmp.Or(err, m.from.valid(task))
 }
 
 // withModel is the body with another model in it.
@@ -76,39 +53,41 @@ func withModel(body json.RawMessage, model string) (json.RawMessage, error) {
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return nil, err
 	}
-	name, err := json.Marshal(model)
-	if err != nil {
-		return nil, err
-	}
-	fields["model"] = name
+	fields["model"], _ = json.Marshal(model) // a text has no fault
 	return json.Marshal(fields)
 }
 
 // call is the task for a request to any endpoint.
-func (s *source) call(endpoint llm.Endpoint, body json.RawMessage) (*llm.Call, error) {
-	task := &llm.Call{Terms: s.common, Endpoint: endpoint, Request: body}
-	if err := s.providers.Check(s.buckets[len(s.buckets)-1].limit.Name); err != nil {
-		return task, err
+func (s *source) call(line batch.Line) (request, error) {
+	task := &llm.Call{Terms: s.common, Endpoint: llm.Endpoint(line.URL)}
+	task.CustomID = line.CustomID
+	err := s.config.Providers.Check(s.buckets[len(s.buckets)-1].limit.Name)
+	if err != nil {
+		return request{}, err
 	}
+	if line.Body, err = withModel(line.Body, s.model); err != nil {
+		return request{}, err
+	}
+	task.Request = line.Body
 	for _, b := range s.buckets {
-		charge, err := endpoint.Charge(b.limit.Name, b.key, body, b.meters...)
+		charge, err := task.Endpoint.Charge(b.limit.Name, b.key, line.Body, b.meters...)
 		if err != nil {
-			return task, err
+			return request{}, err
 		}
 		task.Taken = append(task.Taken, charge)
 	}
-	return task, nil
+	return request{&task.Terms, task, line}, nil
 }
 
 // request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
 // names nothing, one request.
-func (s *source) request(line batch.Line) (*web.Request, error) {
+func (s *source) request(line batch.Line) (request, error) {
 	task := &web.Request{Terms: s.common, Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body}
 	task.CustomID = line.CustomID
-	err := s.http.Client(func(string) string { return "" }).Check(*task)
-	unlisted := len(s.http.AllowHosts) == 0 && errors.Is(err, web.ErrHostNotAllowed)
+	err := s.config.HTTP.Client(func(string) string { return "" }).Check(*task)
+	unlisted := len(s.config.HTTP.AllowHosts) == 0 && errors.Is(err, web.ErrHostNotAllowed)
 	if err != nil && !unlisted {
-		return task, err
+		return request{}, err
 	}
 	charge := line.Charge
 	if charge == nil {
@@ -132,21 +111,36 @@ func (s *source) request(line batch.Line) (*web.Request, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return task, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
+		return request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
 			slices.Sorted(maps.Keys(unknown)), s)
 	}
 	if len(task.Taken) == 0 {
-		return task, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
+		return request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
 			"which meter", s)
 	}
-	return task, nil
+	return request{&task.Terms, task, line}, nil
 }
 
-// valid says why a task can never be served.
-func (s *source) valid(task tasks.Charger) error {
-	for _, charge := range task.Charges() {
+// errLarge is a request that reserves more than a capacity.
+var errLarge = errors.New("above the capacity")
+
+// check says why a task can never be served, or that it reserves more than the capacity of a meter. A pure queue has no
+// capacity to exceed.
+func (s *source) check(task tasks.Charger) error {
+	charges := task.Charges()
+	for _, charge := range charges {
 		if err := s.checker.Validate(charge); err != nil {
 			return err
+		}
+	}
+	for _, charge := range charges {
+		limit, _ := s.checker.Limits().For(charge.Limit, "") // valid ones have a limit
+		for _, m := range limit.Meters {
+			if n := charge.Tokens[m.Name]; !s.large && m.Cap() > 0 && n > m.Cap() {
+				return fmt.Errorf("reserves %s %s, %w of %s of limit %s: it would wait for a full bucket, and all others "+
+					"until that is paid back; --allow-large sends it", cli.Amount(n), m.Name, errLarge, cli.Amount(m.Cap()),
+					limit.Name)
+			}
 		}
 	}
 	return nil
@@ -154,7 +148,7 @@ func (s *source) valid(task tasks.Charger) error {
 
 // each calls good for every task of the file, and faulty for every line that is none. Unique says that no custom_id is
 // there twice.
-func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) error, faulty func(error)) error {
+func (s *source) each(file io.Reader, unique bool, good func(request) error, faulty func(error)) error {
 	reader := batch.NewReader(file, batch.Config{Unique: unique})
 	for {
 		line, err := reader.Next()
@@ -168,7 +162,7 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 		if err != nil {
 			return err
 		}
-		task, err := m.task(line)
+		task, err := s.task(line)
 		if err != nil {
 			fault := &batch.LineError{Line: line.Number, Field: "body", Err: err}
 			if line.HTTP() {
@@ -177,24 +171,8 @@ func (m maker) each(file io.Reader, unique bool, good func(batch.Line, request) 
 			faulty(fault)
 			continue
 		}
-		if err := good(line, task); err != nil {
+		if err := good(task); err != nil {
 			return err
 		}
 	}
-}
-
-// name says what a batch is: the same content, sent to the same limits and model, is the same batch. Of several batches
-// with the same content, n counts from 1.
-func (m maker) name(hash string, n int) (id string, err error) {
-	for _, b := range m.from.buckets {
-		if strings.Contains(b.String(), batches.LimitsBetween) {
-			return "", cli.Usage("--limit %s: the key of a batch can't hold %q", b, batches.LimitsBetween)
-		}
-	}
-	text := "headway batch 1\n" + hash + "\n" + m.from.String() + "\n" + m.model
-	if n > 1 {
-		text += fmt.Sprintf("\n%d", n)
-	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8]), nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -121,16 +122,16 @@ func enqueueOne(
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	settings, from, err := t.load(asked.Model)
+	from, err := t.load(asked.Model)
 	if err != nil {
 		return err
 	}
-	task, err := maker{from: from, large: t.large}.task(batch.Line{URL: openai.Chat, Body: request})
+	task, err := from.task(batch.Line{URL: openai.Chat, Body: request})
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	t.warnOfQueue(env, settings)
-	s, err := session.Open(c.Context(), env, settings, session.Needs{Sends: true, NoBuckets: !t.reserve})
+	from.warnOfQueue(env)
+	s, err := session.Open(c.Context(), env, from.config, session.Needs{Sends: true, NoBuckets: !t.reserve})
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,6 @@ func enqueueOne(
 		Next: info.NextProcessAt,
 	}, info.ID)
 }
-
-// errNoAnswer is why there is nothing to print.
-var errNoAnswer = errors.New("there is no answer")
 
 func answerCommand(env cli.Environment) *cobra.Command {
 	var queue string
@@ -254,7 +252,7 @@ func notOfBatch(id string) error {
 		return nil
 	}
 	return cli.Usage("%s is line %d of batch %s: `headway results %s --out -` writes its answers", id, ref.Line, ref.Batch,
-		ref.Batch)
+		shell.Word(ref.Batch))
 }
 
 // infoOf is what asynq stores of a task, in all queues where none is named.
@@ -298,10 +296,10 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 	case info.State == asynq.TaskStateCompleted && len(info.Result) > 0:
 		return string(info.Result), nil
 	case info.State == asynq.TaskStateCompleted:
-		return "", fmt.Errorf("%w: task %s is done, and its handler left none", errNoAnswer, info.ID)
+		return "", fmt.Errorf("there is no answer: task %s is done, and its handler left none", info.ID)
 	case info.State == asynq.TaskStateArchived:
-		return "", fmt.Errorf("%w: task %s has failed: %s", errNoAnswer, info.ID, info.LastErr)
+		return "", fmt.Errorf("there is no answer: task %s has failed: %s", info.ID, info.LastErr)
 	}
-	return "", fmt.Errorf("%w yet: task %s has not ended (in asynq it is %s); `headway explain %s` says why",
-		errNoAnswer, info.ID, info.State, info.ID)
+	return "", fmt.Errorf("there is no answer yet: task %s has not ended (in asynq it is %s); `headway explain %s` says "+
+		"why", info.ID, info.State, shell.Word(info.ID))
 }

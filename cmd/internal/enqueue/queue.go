@@ -46,14 +46,9 @@ func eachPage(
 	}
 }
 
-// serving returns what takes tasks from the queue.
-func (s services) serving(ctx context.Context, queue string) (asynqdb.QueueState, error) {
-	return asynqdb.New(s.Queue).State(ctx, queue, "")
-}
-
 // goesOn says what becomes of a batch whose command ends. A context that has ended does not matter.
 func (s services) goesOn(ctx context.Context, queue string) string {
-	by, err := s.serving(context.WithoutCancel(ctx), queue)
+	by, err := asynqdb.New(s.Queue).State(context.WithoutCancel(ctx), queue, "")
 	switch {
 	case err != nil:
 		return "the others stay in the queue, and the same command goes on"
@@ -108,22 +103,16 @@ type runningTasks func(ctx context.Context, queue string) (map[string][]batchref
 // leaseLeast is what a lease has left at least while its worker lives: asynq extends leases to 30 s every 5 s.
 const leaseLeast = 20 * time.Second
 
-// lost are requests whose workers are gone.
-type lost struct {
-	requests int
-	in       time.Duration // until asynq puts them back, at the earliest; asynqdb.RecoverEvery later at the latest
-}
-
-// lost returns the requests of a batch whose workers are gone, if there are no others that wait. Otherwise it returns
-// none.
-func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (lost, error) {
+// lost returns how many requests of a batch were on workers that are gone, if no others wait. In is the shortest time
+// until asynq puts them back.
+func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (n int, in time.Duration, err error) {
 	active, err := s.active(ctx, b)
 	if err != nil || len(active) == 0 || len(active) < waiting {
-		return lost{}, err
+		return 0, 0, err
 	}
 	servers, err := asynq.NewInspectorFromRedisClient(s.Queue).Servers()
 	if err != nil {
-		return lost{}, fmt.Errorf("look for the workers of queue %s: %w", b.Queue, err)
+		return 0, 0, fmt.Errorf("look for the workers of queue %s: %w", b.Queue, err)
 	}
 	held := map[string]bool{}
 	for _, server := range servers {
@@ -133,15 +122,15 @@ func (s services) lost(ctx context.Context, b batches.Batch, waiting int) (lost,
 	}
 	active = slices.DeleteFunc(active, func(ref batchref.Ref) bool { return held[ref.TaskID()] })
 	if len(active) < max(1, waiting) {
-		return lost{}, nil
+		return 0, 0, nil
 	}
 	// A worker that has just taken a task does not show it yet, but its lease is new.
 	state, err := asynqdb.New(s.Queue).State(ctx, b.Queue, active[0].TaskID())
-	in := time.Until(state.Lease)
+	in = time.Until(state.Lease)
 	if err != nil || state.Lease.IsZero() || in > leaseLeast {
-		return lost{}, err
+		return 0, 0, err
 	}
-	return lost{requests: len(active), in: max(0, in+asynqdb.RecoverAfter)}, nil
+	return len(active), max(0, in+asynqdb.RecoverAfter), nil
 }
 
 // heal stores a result for the archived tasks of a batch that have none: their worker died, or could not reach the

@@ -95,6 +95,12 @@ func (f *files) checkFiles(asJSON bool, input, settings string) error {
 	if asJSON && f.standard() {
 		return cli.Usage("--json writes to standard output: name files with --out and --errors")
 	}
+	if input == "-" {
+		input = "" // no file that an answer could replace
+	}
+	if same(f.out, f.errors) {
+		return cli.Usage("--out and --errors: %s and %s are the same file: one would replace the other", f.out, f.errors)
+	}
 	for _, name := range []string{f.out, f.errors} {
 		if name == "" || name == "-" {
 			continue
@@ -103,22 +109,11 @@ func (f *files) checkFiles(asJSON bool, input, settings string) error {
 		if info, err := os.Stat(filepath.Join(folder, ".")); err != nil || !info.IsDir() || base == "" {
 			return cli.Usage("%s: there is no folder %s", name, filepath.Join(folder, "."))
 		}
-	}
-	if input == "-" {
-		input = "" // no file that an answer could replace
-	}
-	if same(f.out, f.errors) {
-		return cli.Usage("--out and --errors: %s and %s are the same file: one would replace the other", f.out, f.errors)
-	}
-	for _, name := range []string{f.out, f.errors} {
 		if same(input, name) {
 			return cli.Usage("%s is the file of the requests: the answers would replace it", name)
 		}
 		if same(settings, name) {
 			return cli.Usage("%s is the file of the limits: the answers would replace it", name)
-		}
-		if name == "" || name == "-" {
-			continue
 		}
 		if err := cli.CheckFile(name); err != nil {
 			return err

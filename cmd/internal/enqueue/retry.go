@@ -1,9 +1,7 @@
 package enqueue
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -45,15 +44,13 @@ limits, in the same queue. Their errors so far stay with them; their new results
 			return err
 		}
 		defer s.Close(c.Context())
-		var lines []int
+		line := 0 // all that failed
 		if one {
-			line, unfit := s.failedLine(c.Context(), b, customID)
-			if unfit != nil {
-				return unfit
+			if line, err = s.failedLine(c.Context(), b, customID); err != nil {
+				return err
 			}
-			lines = []int{line}
 		}
-		n, err := t.retry(c.Context(), env, s, b, lines)
+		n, err := t.retry(c.Context(), env, s, b, line)
 		if err != nil && n == 0 {
 			return err
 		}
@@ -70,9 +67,6 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	return c
 }
 
-// errNothing is a retry that has changed nothing.
-var errNothing = errors.New("no request was sent again")
-
 // failedLine returns the line of a failed request.
 func (s services) failedLine(ctx context.Context, b batches.Batch, customID string) (int, error) {
 	ref, err := s.finder().Named(ctx, b, customID)
@@ -84,18 +78,17 @@ func (s services) failedLine(ctx context.Context, b batches.Batch, customID stri
 	case err != nil:
 		return 0, err
 	case !ended:
-		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s:%s` says why", customID, b.ID, b.ID,
-			customID)
+		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s` says why", customID, b.ID,
+			shell.Word(b.ID+":"+customID))
 	case !r.Failed():
 		return 0, fmt.Errorf("request %q of batch %s was answered, and is not sent again", customID, b.ID)
 	}
 	return ref.Line, nil
 }
 
-// retry enqueues the failed requests of a batch again, as the batch was. If lines are given, it enqueues no
-// others.
+// retry enqueues the failed requests of a batch again, as the batch was. If a line is given, it enqueues no other.
 func (t *target) retry(
-	ctx context.Context, env cli.Environment, s services, b batches.Batch, lines []int,
+	ctx context.Context, env cli.Environment, s services, b batches.Batch, line int,
 ) (int, error) {
 	if b.State == batches.StateCancelled {
 		return 0, cli.Usage("batch %s was %w; enqueue its file again first", b.ID, batches.ErrCancelled)
@@ -109,32 +102,32 @@ func (t *target) retry(
 		return 0, err
 	}
 	options.SkipExisting = true
-	_, from, err := t.load("")
+	t.large = true
+	from, err := t.load("") // the kept request has its model
 	if err != nil {
 		return 0, err
 	}
-	m := maker{from: from, large: true}                   // the kept request has its model
 	for r, err := range s.Batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
-		if err == nil && len(r.Request) > 0 {
-			_, err = m.kept(r)
+		if err == nil && len(r.Request) > 0 && (line == 0 || line == r.Line) {
+			_, err = from.kept(r)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%w: %w", errNothing, err)
+			return 0, fmt.Errorf("no request was sent again: %w", err)
 		}
 	}
 	dead, err := s.Buckets.Dead(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return s.Batches.Reopen(ctx, b.ID, func(ctx context.Context, results []batches.Result) error {
+	return s.Batches.Reopen(ctx, b.ID, line, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
 		var before []string
 		for i, r := range results {
-			task, err := m.kept(r)
+			task, err := from.kept(r)
 			if err != nil {
 				return err
 			}
-			args[i] = task.of(b.ID, r.Line, r.Round)
+			args[i] = task.of(b.ID, r.Round)
 			for round := range r.Round {
 				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}
@@ -143,18 +136,18 @@ func (t *target) retry(
 			return err
 		}
 		return dead.Recorder().SentAgain(ctx, b.Queue, before)
-	}, lines...)
+	})
 }
 
 // kept is the task of a request that was kept with its result.
-func (m maker) kept(r batches.Result) (request, error) {
-	line, err := batch.NewReader(bytes.NewReader(r.Request), batch.Config{MaxLine: len(r.Request)}).Next()
+func (s *source) kept(r batches.Result) (request, error) {
+	line, err := batch.Parse(r.Line, r.Request, false)
 	if err != nil {
-		return request{}, fmt.Errorf("line %d, as it was kept: %w", r.Line, err)
+		return request{}, fmt.Errorf("the request as it was kept: %w", err)
 	}
-	task, err := m.task(line)
+	task, err := s.task(line)
 	if err != nil {
-		return request{}, fmt.Errorf("line %d: %w", r.Line, err)
+		err = &batch.LineError{Line: r.Line, Err: err}
 	}
-	return task, nil
+	return task, err
 }

@@ -3,10 +3,12 @@ package enqueue
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/headway-go/headway/deadtasks"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/deadletter"
@@ -45,5 +47,27 @@ func TestRetryEndsDeadRecords(t *testing.T) {
 	}
 	if n, err := dead.Count(t.Context(), deadtasks.Filter{Batch: id}); n != 1 || err != nil { // line 3 was not sent again
 		t.Errorf("%d dead records, %v", n, err)
+	}
+}
+
+// A request that can't be made any more hinders no other one that is named.
+func TestRetryOneBesideAnInvalidOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store, id := w.store(t), w.opened(t, 2)
+	for i, request := range []string{line("a", 5), `{"custom_id": "b"}`} {
+		if err := store.Finish(t.Context(), batches.Result{
+			Batch: id, Line: i + 1, CustomID: "ab"[i : i+1], Failure: &batches.Failure{Code: "x", Message: "no"},
+			Request: []byte(request),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := w.call(t, "retry", id, "--failed"); c.code == cli.ExitOK || !strings.Contains(c.err, "no request was sent") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c := w.call(t, "retry", id+":a"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") ||
+		c.pending(t) != 1 {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

@@ -1,15 +1,17 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/batch"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -23,97 +25,126 @@ const (
 	settleDown = 2 * time.Second
 )
 
-// sender enqueues the lines of a batch, chunk by chunk.
-type sender struct {
-	s       services
-	batch   batches.Batch
-	known   bool // the batch was sent before, at least a part of it
-	options tasks.Options
-	result  *result
-	bar     *cli.Progress
-
-	lines    []int
-	gathered []request
-	size     int // of their bodies
-}
-
 // send enqueues the good lines of the file that have no result and are not in the queue.
-func (j *batchJob) send(
-	ctx context.Context, s services, b batches.Batch, existed bool, file io.Reader, options tasks.Options,
-	r *result,
-) error {
-	if existed {
-		if err := s.heal(ctx, b); err != nil {
+func (j *batchJob) send(ctx context.Context, options tasks.Options) error {
+	if j.existed {
+		if err := j.s.heal(ctx, j.batch); err != nil {
 			return err
 		}
 	}
 	options.SkipExisting = true
+	r := &j.result
 	bar := cli.NewProgress(j.env.Err, "enqueued", r.Requests)
 	defer bar.Close()
-	out := &sender{
-		s: s, batch: b, known: existed, options: options, result: r,
-		bar: bar,
-	}
-	err := j.make.each(file, r.Faulty == 0, func(line batch.Line, task request) error {
-		out.lines, out.gathered = append(out.lines, line.Number), append(out.gathered, task)
-		if out.size += len(line.Body); len(out.lines) < chunk && out.size < chunkBytes {
-			return nil
-		}
-		return out.flush(ctx)
-	}, func(error) {})
-	if err == nil {
-		err = out.flush(ctx)
-	}
+	err := j.chunks(func(some []request) error {
+		defer func() { bar.Set(r.Enqueued + r.Waiting + r.Finished + r.Expired) }()
+		return j.enqueue(ctx, some, options)
+	})
+	before := r.Enqueued + r.Waiting + r.Finished
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
-		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", r.Enqueued+r.Waiting+r.Finished,
-			r.Requests, b.ID, batches.ErrCancelled)
+		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", before, r.Requests, r.Batch,
+			batches.ErrCancelled)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on "+
-			"there)", r.Enqueued+r.Waiting+r.Finished, r.Requests)}
+			"there)", before, r.Requests)}
 	case err != nil:
-		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w",
-			r.Enqueued+r.Waiting+r.Finished, r.Requests, err)
+		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", before,
+			r.Requests, err)
 	}
 	return nil
 }
 
-// flush sends what was gathered.
-func (o *sender) flush(ctx context.Context) error {
-	if len(o.lines) == 0 {
-		return nil
+// chunks calls do for the good lines of the file, some at a time.
+func (j *batchJob) chunks(do func([]request) error) error {
+	var some []request
+	size := 0 // of their bodies
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		err := do(some)
+		clear(some)
+		some, size = some[:0], 0
+		return err
 	}
-	first, last := o.lines[0], o.lines[len(o.lines)-1]
-	done := &batches.LineSet{}
-	if o.known {
+	err := j.from.each(j.input, j.result.Faulty == 0, func(task request) error {
+		some = append(some, task)
+		if size += len(task.line.Body); len(some) < chunk && size < chunkBytes {
+			return nil
+		}
+		return flush()
+	}, func(error) {})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// enqueue sends some requests in the order of their lines.
+func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Options) error {
+	r, last := &j.result, some[len(some)-1].line.Number
+	var known batches.Lines
+	if j.existed {
 		var err error
-		if done, err = o.s.Batches.Finished(ctx, o.batch.ID, first, last); err != nil {
+		if known, err = j.s.Batches.Lines(ctx, r.Batch, some[0].line.Number, last); err != nil {
 			return err
 		}
 	}
-	args := make([]tasks.Args, 0, len(o.lines))
-	for i, line := range o.lines {
-		if !done.Has(line) {
-			args = append(args, o.gathered[i].of(o.batch.ID, line, done.Round(line)))
-		}
+	open := slices.DeleteFunc(slices.Clone(some), func(task request) bool { return known.Ended(task.line.Number) })
+	args := make([]tasks.Args, len(open))
+	for i, task := range open {
+		args[i] = task.of(r.Batch, known.Round(task.line.Number))
 	}
-	infos, err := o.s.Scheduler.EnqueueMany(ctx, args, o.options)
-	late, err := o.expire(ctx, args, err)
+	infos, err := j.s.Scheduler.EnqueueMany(ctx, args, options)
+	late, err := j.expire(ctx, open, err)
 	for _, info := range infos {
 		if info != nil {
-			o.result.Enqueued++
+			r.Enqueued++
 		} else if err == nil {
-			o.result.Waiting++
+			r.Waiting++
 		}
 	}
 	if err != nil {
 		return err
 	}
-	o.result.Waiting -= late
-	o.result.Expired += late
-	o.result.Finished += len(o.lines) - len(args)
-	o.bar.Set(o.result.Enqueued + o.result.Waiting + o.result.Finished + o.result.Expired)
-	clear(o.gathered)
-	o.lines, o.gathered, o.size = o.lines[:0], o.gathered[:0], 0
-	return o.s.Batches.SetEnqueued(ctx, o.batch.ID, last)
+	r.Waiting -= late
+	r.Expired += late
+	r.Finished += len(some) - len(open)
+	return j.s.Batches.SetEnqueued(ctx, r.Batch, last)
+}
+
+// expire writes the results of the requests that are not enqueued because they would start too late (--start-by), and
+// returns how many there are. The error is what else has failed.
+func (j *batchJob) expire(ctx context.Context, sent []request, failed error) (late int, err error) {
+	var results []batches.Result
+	var others []error
+	for _, fault := range parts(failed) {
+		item, ok := errors.AsType[*scheduler.ItemError](fault)
+		if !ok || !errors.Is(item.Err, tasks.ErrExpired) {
+			others = append(others, fault)
+			continue
+		}
+		task := sent[item.Index]
+		q := record.Request{Line: task.line, Ref: *task.Batch}
+		results = append(results, record.Failed(q, record.CodeExpired, item.Err))
+	}
+	if err := errors.Join(others...); err != nil {
+		return 0, err
+	}
+	if err := cmp.Or(j.s.Batches.FinishMany(ctx, results)...); err != nil {
+		return 0, fmt.Errorf("keep the result of a request that would start too late: %w", err)
+	}
+	return len(results), nil
+}
+
+// parts are the errors that were joined in err.
+func parts(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
 }

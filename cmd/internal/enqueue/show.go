@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -16,93 +15,29 @@ import (
 // lineEvery is the time between two lines of progress where nothing can be redrawn.
 const lineEvery = 5 * time.Second
 
-// show prints the progress of a batch, for people or for programs.
-type show interface {
-	progress(f figures)
-	trouble(err error)
-	end(f figures)
-	close()
-}
+// show prints the progress of a batch: a bar on a terminal with the figures below it, lines elsewhere, JSON where it
+// was asked for.
+type show struct {
+	env    cli.Environment
+	asJSON bool
+	next   time.Time // of the next line
 
-// newShow is a bar on a terminal, lines elsewhere, JSON where it was asked for.
-func newShow(env cli.Environment, asJSON bool) show {
-	switch {
-	case asJSON:
-		return &lineShow{write: jsonLines(cli.JSON(env.Out))}
-	case cli.IsTerminal(env.Err):
-		return &barShow{w: env.Err}
-	}
-	return &lineShow{write: textLines(env.Err)}
-}
-
-// rarely says whether it is time for the next line.
-type rarely struct{ next time.Time }
-
-func (r *rarely) due() bool {
-	now := time.Now()
-	if now.Before(r.next) {
-		return false
-	}
-	r.next = now.Add(lineEvery)
-	return true
-}
-
-// lineShow writes a line now and then: the figures at an event, or an error.
-type lineShow struct {
-	write func(event string, f figures, err error)
-	rarely
-}
-
-func (s *lineShow) progress(f figures) {
-	if s.due() {
-		s.write("progress", f, nil)
-	}
-}
-
-func (s *lineShow) trouble(err error) {
-	if s.due() {
-		s.write("trouble", figures{}, err)
-	}
-}
-
-func (s *lineShow) end(f figures) { s.write("ended", f, nil) }
-func (s *lineShow) close()        {}
-
-func textLines(w io.Writer) func(string, figures, error) {
-	return func(_ string, f figures, err error) {
-		text := troubleText(err)
-		if err == nil {
-			text = f.text()
-		}
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05Z"), text)
-	}
-}
-
-func jsonLines(out *json.Encoder) func(string, figures, error) {
-	return func(event string, f figures, err error) {
-		if f.Event = event; err == nil {
-			_ = out.Encode(f) // a closed output needs no line
-			return
-		}
-		_ = out.Encode(map[string]string{"event": event, "error": err.Error()}) // as above
-	}
-}
-
-func troubleText(err error) string { return fmt.Sprintf("can't see the progress, trying on: %v", err) }
-
-// barShow is a bar with the figures on the lines below it.
-type barShow struct {
-	w         io.Writer
-	container *mpb.Progress
+	container *mpb.Progress // nil without a bar
 	bar       *mpb.Bar
-	parts     atomic.Pointer[[]string]
-	rarely
+	parts     atomic.Pointer[[]string] // below the bar
 }
 
-func (s *barShow) progress(f figures) {
-	s.tell(f.parts()...)
+func (s *show) onTerminal() bool { return !s.asJSON && cli.IsTerminal(s.env.Err) }
+
+func (s *show) progress(f figures) {
+	if !s.onTerminal() {
+		s.line("progress", f, nil)
+		return
+	}
+	parts := f.parts()
+	s.parts.Store(&parts)
 	if s.container == nil {
-		s.container = mpb.New(mpb.WithOutput(cli.Control(s.w)), mpb.WithWidth(cli.BarWidth))
+		s.container = mpb.New(mpb.WithOutput(cli.Control(s.env.Err)), mpb.WithWidth(cli.BarWidth))
 		s.bar = cli.NewBar(s.container, f.Requests, "ended", mpb.BarExtender(mpb.BarFillerFunc(s.below), false),
 			decor.CountersNoUnit(" %d of %d"))
 	}
@@ -111,7 +46,7 @@ func (s *barShow) progress(f figures) {
 
 // below writes the figures. No line is wider than the terminal: it would break there, and the lines could not be
 // redrawn.
-func (s *barShow) below(w io.Writer, at decor.Statistics) error {
+func (s *show) below(w io.Writer, at decor.Statistics) error {
 	for _, line := range cli.Arrange(*s.parts.Load(), max(1, at.AvailableWidth-1)) {
 		if _, err := fmt.Fprintln(w, cli.Printable(line)); err != nil {
 			return err
@@ -120,25 +55,51 @@ func (s *barShow) below(w io.Writer, at decor.Statistics) error {
 	return nil
 }
 
-func (s *barShow) tell(parts ...string) { s.parts.Store(&parts) }
+func (s *show) trouble(err error) {
+	if s.container == nil {
+		s.line("trouble", figures{}, err)
+		return
+	}
+	s.parts.Store(&[]string{troubleText(err)})
+}
 
-func (s *barShow) trouble(err error) {
-	s.tell(troubleText(err))
-	if s.container == nil && s.due() {
-		fmt.Fprintln(s.w, troubleText(err))
+func (s *show) end(f figures) {
+	s.close()
+	s.next = time.Time{}
+	s.line("ended", f, nil)
+}
+
+// line writes the figures at an event, or an error, unless it is too soon after the last line.
+func (s *show) line(event string, f figures, err error) {
+	now := time.Now()
+	if now.Before(s.next) {
+		return
+	}
+	s.next = now.Add(lineEvery)
+	var object any
+	var text string
+	if f.Event = event; err == nil {
+		object, text = f, f.text()
+	} else {
+		object, text = map[string]string{"event": event, "error": err.Error()}, troubleText(err)
+	}
+	switch {
+	case s.asJSON:
+		_ = cli.JSON(s.env.Out).Encode(object) // a closed output needs no line
+	case s.onTerminal():
+		fmt.Fprintln(s.env.Err, text)
+	default:
+		fmt.Fprintf(s.env.Err, "%s %s\n", now.UTC().Format("15:04:05Z"), text)
 	}
 }
 
-func (s *barShow) end(f figures) {
-	s.close()
-	fmt.Fprintln(s.w, f.text())
-}
+func troubleText(err error) string { return fmt.Sprintf("can't see the progress, trying on: %v", err) }
 
-func (s *barShow) close() {
+func (s *show) close() {
 	if s.container != nil {
 		s.bar.Abort(true)
 		s.container.Wait()
 		s.container = nil
-		fmt.Fprint(cli.Control(s.w), "\r\x1b[K") // what is left of it behind a ^C
+		fmt.Fprint(cli.Control(s.env.Err), "\r\x1b[K") // what is left of it behind a ^C
 	}
 }

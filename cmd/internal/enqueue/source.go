@@ -1,6 +1,8 @@
 package enqueue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,16 +15,14 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// source is what the requests take from: one or several limits, each with a key, the narrowest first, the provider's
-// last.
+// source makes the tasks of requests. They take from one or several limits, each with a key, the narrowest first, the
+// provider's last.
 type source struct {
+	*target
+
+	config  config.Config // says what workers with the same file may call and send
 	checker *reservations.Limiter
 	buckets []bucket
-	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
-
-	// what workers with the same file may call and send
-	http      config.HTTP
-	providers config.Providers
 }
 
 // bucket is one LIMIT[:KEY] of the command line.
@@ -34,41 +34,94 @@ type bucket struct {
 
 func (b bucket) String() string { return reservations.Charge{Limit: b.limit.Name, Key: b.key}.Bucket() }
 
-// newSource reads what --limit and --key name. Errors of the command line are *cli.UsageError.
-func newSource(limits []reservations.Limit, named []string, key string) (*source, error) {
-	checker, err := reservations.New(nil, limits, reservations.Config{})
+// load reads the configuration, and what the requests take from. Without --limit it is the limit of the model. It needs
+// no service. Errors of the command line are *cli.UsageError.
+func (t *target) load(model string) (*source, error) {
+	c, err := config.Load(t.file)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{checker: checker}
-	charges := make([]reservations.Charge, len(named))
-	for i, text := range named {
-		name, own, keyed := strings.Cut(text, ":")
-		if keyed && own == "" {
-			return nil, cli.Usage("--limit %s: a key must follow the colon", text)
+	if limit, known := c.Providers.LimitOf(model); len(t.limits) == 0 && known {
+		t.limits = []string{limit}
+	}
+	if len(t.limits) == 0 {
+		return nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers", t.file)
+	}
+	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &source{target: t, config: c, checker: checker}
+	if err = s.readLimits(); err != nil {
+		return nil, err
+	}
+	if err = s.checkSharing(); err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	return s, nil
+}
+
+// readLimits reads what --limit and --key name.
+func (s *source) readLimits() error {
+	var charges []reservations.Charge
+	for i, text := range s.limits {
+		name, key, keyed := strings.Cut(text, ":")
+		if keyed && key == "" {
+			return cli.Usage("--limit %s: a key must follow the colon", text)
 		}
-		if i == len(named)-1 && key != "" {
+		if i == len(s.limits)-1 && s.key != "" {
 			if keyed {
-				return nil, cli.Usage("--limit %s and --key %s both name the key of the last limit: leave one out", text, key)
+				return cli.Usage("--limit %s and --key %s both name the key of the last limit: leave one out", text, s.key)
 			}
-			own = key
+			key = s.key
 		}
-		limit, err := checker.Limits().For(name, "")
+		limit, err := s.checker.Limits().For(name, "")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b := bucket{limit: limit, key: own}
+		b := bucket{limit: limit, key: key}
 		for _, m := range limit.Meters {
 			b.meters = append(b.meters, m.Name)
 		}
-		s.buckets, charges[i] = append(s.buckets, b), reservations.Charge{Limit: name, Key: own}
+		s.buckets, charges = append(s.buckets, b), append(charges, reservations.Charge{Limit: name, Key: key})
 	}
 	if err := envelope.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
-		return nil, cli.Usage("--limit names a bucket twice: %s", s)
+		return cli.Usage("--limit names a bucket twice: %s", s)
 	} else if err != nil {
-		return nil, cli.Usage("--limit: %w", err)
+		return cli.Usage("--limit: %w", err)
 	}
-	return s, nil
+	return nil
+}
+
+// checkSharing checks how the requests share the limits.
+func (s *source) checkSharing() error {
+	headroom, priorities := false, false // of any of the limits
+	for _, b := range s.buckets {
+		headroom = headroom || b.limit.Rules().HasHeadroom()
+		priorities = priorities || len(b.limit.Priorities) > 0
+	}
+	if s.common.Urgent && !headroom {
+		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", s, s.file)
+	}
+	if s.common.Priority != "" && !priorities {
+		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
+			"e.g. priorities: {interactive: 9, batch: 1}", s.common.Priority, s, s.file)
+	}
+	for _, b := range s.buckets {
+		if err := s.checker.Validate(reservations.Charge{
+			Limit: b.limit.Name, Key: b.key, Urgent: s.common.Urgent, Flow: s.common.Flow, Priority: s.common.Priority,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnOfQueue warns of a queue that the file does not have.
+func (s *source) warnOfQueue(env cli.Environment) {
+	if _, served := s.config.Queues[s.queue]; !served {
+		cli.Warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", s.file, s.queue)
+	}
 }
 
 // String is the buckets as the command line has them, in its order.
@@ -80,24 +133,18 @@ func (s *source) String() string {
 	return strings.Join(names, batches.LimitsBetween)
 }
 
-// errLarge is a request that reserves more than a capacity.
-var errLarge = errors.New("above the capacity")
-
-// fits returns an error that matches errLarge if the task reserves more than the capacity of a meter. A pure queue has
-// no capacity to exceed.
-func (s *source) fits(task tasks.Charger) error {
-	for _, charge := range task.Charges() {
-		limit, err := s.checker.Limits().For(charge.Limit, "")
-		if err != nil {
-			return nil //nolint:nilerr // valid names the limit
-		}
-		for _, m := range limit.Meters {
-			if n := charge.Tokens[m.Name]; m.Cap() > 0 && n > m.Cap() {
-				return fmt.Errorf("reserves %s %s, %w of %s of limit %s: it would wait for a full bucket, and all others "+
-					"until that is paid back; --allow-large sends it", cli.Amount(n), m.Name, errLarge, cli.Amount(m.Cap()),
-					limit.Name)
-			}
+// name says what a batch is: the same content, sent to the same limits and model, is the same batch. Of several batches
+// with the same content, n counts from 1.
+func (s *source) name(hash string, n int) (id string, err error) {
+	for _, b := range s.buckets {
+		if strings.Contains(b.String(), batches.LimitsBetween) {
+			return "", cli.Usage("--limit %s: the key of a batch can't hold %q", b, batches.LimitsBetween)
 		}
 	}
-	return nil
+	text := "headway batch 1\n" + hash + "\n" + s.String() + "\n" + s.model
+	if n > 1 {
+		text += fmt.Sprintf("\n%d", n)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8]), nil
 }

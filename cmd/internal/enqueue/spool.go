@@ -1,15 +1,21 @@
 package enqueue
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 
 	"github.com/headway-go/headway/internal/cli"
 )
+
+// standardInput is the name of a batch that was read from there.
+const standardInput = "standard input"
 
 // blockSize is how much of a batch file is read, and compared, at once.
 const blockSize = 1 << 20
@@ -22,20 +28,20 @@ var errChanged = errors.New("the file was changed after it had been checked; wha
 // the first one gave, block by block, or errChanged: a line that was not checked is never given. What was added to the
 // file since is left out.
 type input struct {
-	ctx  context.Context //nolint:containedctx // of the command that reads
-	file *os.File
-
-	sums  [][sha256.Size]byte // of all blocks, when the file was read first
-	last  int                 // size of the last one
-	next  int                 // number of the block that is read next
+	ctx   context.Context //nolint:containedctx // of the command that reads
+	file  *os.File
+	from  io.Reader           // The file; the second time as long as it was at first.
+	size  int64               // Of the first reading so far.
+	sums  [][sha256.Size]byte // Of its blocks.
+	next  int                 // Number of the block that is read next.
 	again bool
 
 	block, left []byte // left is what was not given of it
 }
 
 // open opens a batch file. What can be read once only, a pipe or standard input ("-"), goes through a temporary file,
-// so that memory stays small. Close removes it.
-func open(ctx context.Context, name string, stdin io.Reader) (*input, func() error, error) {
+// so that memory stays small. Close the file: that removes a temporary one.
+func open(ctx context.Context, name string, stdin io.Reader) (*input, error) {
 	info, err := os.Stat(name)
 	var file *os.File
 	switch {
@@ -52,9 +58,9 @@ func open(ctx context.Context, name string, stdin io.Reader) (*input, func() err
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &input{ctx: ctx, file: file, block: make([]byte, blockSize)}, file.Close, nil
+	return &input{ctx: ctx, file: file, from: file, block: make([]byte, blockSize)}, nil
 }
 
 // spool copies what can be read once to a file without a name: nothing is left of it, however the command ends.
@@ -88,19 +94,15 @@ func spool(ctx context.Context, source func() (io.ReadCloser, error)) (*os.File,
 	return f, nil
 }
 
-// rewind begins the second reading.
-func (f *input) rewind() error {
+// rewind begins the second reading, or another one.
+func (f *input) rewind() {
 	f.next, f.again, f.left = 0, true, nil
-	_, err := f.file.Seek(0, io.SeekStart)
-	return err
+	f.from = io.NewSectionReader(f.file, 0, f.size)
 }
 
 // Read implements io.Reader.
 func (f *input) Read(p []byte) (int, error) {
 	if len(f.left) == 0 {
-		if err := f.ctx.Err(); err != nil {
-			return 0, err
-		}
 		if err := f.fill(); err != nil {
 			return 0, err
 		}
@@ -112,26 +114,62 @@ func (f *input) Read(p []byte) (int, error) {
 
 // fill reads the next block.
 func (f *input) fill() error {
-	want := blockSize
-	if f.again && f.next >= len(f.sums)-1 {
-		if want = f.last; f.next == len(f.sums) {
-			return io.EOF
-		}
+	if err := f.ctx.Err(); err != nil {
+		return err
 	}
-	n, err := io.ReadFull(f.file, f.block[:want])
+	n, err := io.ReadFull(f.from, f.block)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	sum := sha256.Sum256(f.block[:n])
 	switch {
-	case f.again && (n != want || sum != f.sums[f.next]):
-		return errChanged
-	case n == 0:
+	case f.next == len(f.sums) && n == 0:
 		return io.EOF
 	case !f.again:
-		f.sums, f.last = append(f.sums, sum), n
+		f.sums, f.size = append(f.sums, sum), f.size+int64(n)
+	case sum != f.sums[f.next]:
+		return errChanged
 	}
 	f.next++
 	f.left = f.block[:n]
 	return nil
+}
+
+// content hashes a batch file, so that a copy with other line ends has the same hash: a byte order mark, the carriage
+// return of a line end, and a missing line end at the end of the file do not count.
+type content struct {
+	hash  hash.Hash
+	begun bool
+	cr    bool // the last byte was a carriage return that is not hashed yet
+	last  byte // that was hashed
+}
+
+func newContent() *content { return &content{hash: sha256.New()} }
+
+// Write implements io.Writer. A byte order mark counts if it is not in one piece.
+func (c *content) Write(p []byte) (int, error) {
+	n := len(p)
+	if !c.begun && n > 0 {
+		c.begun = true
+		p = bytes.TrimPrefix(p, []byte("\xef\xbb\xbf"))
+	}
+	if c.cr {
+		p = append([]byte{'\r'}, p...)
+	}
+	if c.cr = bytes.HasSuffix(p, []byte{'\r'}); c.cr {
+		p = p[:len(p)-1]
+	}
+	if p = bytes.ReplaceAll(p, []byte("\r\n"), []byte("\n")); len(p) > 0 {
+		c.hash.Write(p) // a hash takes all
+		c.last = p[len(p)-1]
+	}
+	return n, nil
+}
+
+// sum returns the hash. Nothing may be written after it.
+func (c *content) sum() string {
+	if c.last != '\n' {
+		c.hash.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(c.hash.Sum(nil))
 }

@@ -14,18 +14,10 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/pace"
-	"github.com/headway-go/headway/reservations"
 )
 
 // listed is how many batches are listed.
 const listed = 20
-
-// lastBucket is the last of the buckets of a batch, as its record has them.
-func lastBucket(limits string) reservations.Charge {
-	names := strings.Split(limits, batches.LimitsBetween)
-	return reservations.ParseBucket(names[len(names)-1])
-}
 
 func statusCommand(env cli.Environment) *cobra.Command {
 	var t target
@@ -72,40 +64,30 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 				return listFailed(c.Context(), env, s.Batches, b, asJSON)
 			}
 			found = []batches.Batch{b}
-		} else if found, err = s.Batches.List(c.Context(), listed); err != nil {
+		} else if found, err = s.Batches.List(c.Context(), listed); err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return err
 		}
-		return status(c.Context(), env, s, found, asJSON, len(args) == 1)
+		return errors.Join(status(c.Context(), env, s, found, asJSON, len(args) == 1), err)
 	}
 	return c
 }
 
-// find is the batch of that name. An unknown or ambiguous name is a *cli.UsageError.
-func (s services) find(ctx context.Context, name string) (batches.Batch, error) {
-	b, err := s.Batches.Batch(ctx, name)
-	switch {
-	case name == "":
-		return b, cli.Usage("the name of the batch is empty; `headway status` lists the newest")
-	case errors.Is(err, batches.ErrBatchID):
-		return b, cli.Usage("%.80q is no name of a batch, which is short and has only letters, digits, - and _; `headway "+
-			"status` lists the newest", name)
-	case errors.Is(err, batches.ErrUnknownBatch), errors.Is(err, batches.ErrAmbiguousBatch):
-		return b, cli.Usage("%w; `headway status` lists the newest", err)
-	}
-	return b, err
-}
-
+// status prints the figures of batches. The error names the ones that can't be read, after the others.
 func status(
 	ctx context.Context, env cli.Environment, s services, found []batches.Batch, asJSON, whole bool,
 ) error {
 	var all []figures
+	var malformed []error
 	running := oncePerQueue(s.running)
 	for _, b := range found {
-		f, err := s.figures(ctx, b, running)
-		if err != nil {
-			return err
+		w := s.watch(b)
+		w.running = running
+		f, err := w.look(ctx)
+		if errors.Is(err, batches.ErrMalformed) && !whole {
+			malformed = append(malformed, err)
+			continue
 		}
-		if asJSON {
+		if err == nil && asJSON {
 			err = cli.JSON(env.Out).Encode(f)
 		}
 		if err != nil {
@@ -113,31 +95,16 @@ func status(
 		}
 		all = append(all, f)
 	}
-	if asJSON {
-		return nil
+	if !asJSON {
+		lines := list(all, cli.Columns(env.Out))
+		if whole {
+			lines = all[0].whole(cli.Columns(env.Out))
+		}
+		if _, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n")); err != nil {
+			return err
+		}
 	}
-	lines := list(all, cli.Columns(env.Out))
-	if whole {
-		lines = all[0].whole(cli.Columns(env.Out))
-	}
-	_, err := fmt.Fprintln(env.Out, strings.Join(lines, "\n"))
-	return err
-}
-
-// figures returns the figures of a batch at this moment.
-func (s services) figures(ctx context.Context, b batches.Batch, running runningTasks) (figures, error) {
-	p, err := s.Batches.Counter(b.ID).Progress(ctx)
-	if err != nil {
-		return figures{}, err
-	}
-	var l pace.Lately
-	now := time.Now()
-	if f := newFigures(p.Batch, p.Counts); f.State == string(batches.StateOpen) {
-		l = pace.Of(p, now)
-	}
-	w := s.watch(b)
-	w.running = running
-	return w.figures(ctx, now, p, l)
+	return errors.Join(malformed...)
 }
 
 const (
@@ -149,7 +116,7 @@ const (
 
 // whole shows all about one batch, in lines of at most columns characters; zero is no bound.
 func (f *figures) whole(columns int) []string {
-	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.Batch, f.Name, f.Limit,
+	head := fmt.Sprintf("batch %s of %s, for limit %s, since %s", f.ID, f.Name, f.Limit,
 		f.Created.UTC().Format(time.RFC3339))
 	return append(cli.Arrange([]string{head}, columns), cli.Arrange(f.parts(), columns)...)
 }
@@ -176,9 +143,13 @@ func list(all []figures, columns int) []string {
 		{Head: "END", Until: 3},
 	}
 	return cli.Table(all, columns, heads, func(f figures, level int) []string {
-		batch, created, file, end := f.Batch, f.Created.UTC().Format(time.RFC3339), f.Name, f.endOnce()
+		batch, created, file := f.ID, f.Created.UTC().Format(time.RFC3339), f.Name
+		end, short := f.end()
+		if f.Ended != nil { // the column CREATED has the day
+			end = "all have ended, after " + leftText(*f.Duration)
+		}
 		if level > 0 {
-			batch, created, file, end = prefix(f.Batch, all), cli.Day(f.Created), filepath.Base(f.Name), f.endShort()
+			batch, created, file, end = prefix(f.ID, all), cli.Day(f.Created), filepath.Base(f.Name), short
 		}
 		return []string{
 			batch, created, file, f.Limit, strconv.Itoa(f.Done), strconv.Itoa(f.Failed), strconv.Itoa(f.Cancelled),
@@ -191,7 +162,7 @@ func list(all []figures, columns int) []string {
 func prefix(id string, all []figures) string {
 	for n := idShown; n < len(id); n++ { // a name has letters of one byte only
 		if !slices.ContainsFunc(all, func(f figures) bool {
-			return f.Batch != id && strings.HasPrefix(f.Batch, id[:n])
+			return f.ID != id && strings.HasPrefix(f.ID, id[:n])
 		}) {
 			return id[:n]
 		}

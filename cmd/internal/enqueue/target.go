@@ -10,7 +10,6 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -24,6 +23,7 @@ type target struct {
 	at      string
 	startBy string
 	reserve bool
+	model   string      // of all requests; empty: each line's own
 	large   bool        // requests above a capacity
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
 	retries int
@@ -119,64 +119,6 @@ func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Option
 		o.StartBy = by
 	}
 	return o, nil
-}
-
-// load reads the configuration and returns it, and what the requests take from. Without --limit it is the limit of the
-// model. It needs no service.
-func (t *target) load(model string) (config.Config, *source, error) {
-	c, err := config.Load(t.file)
-	if err != nil {
-		return c, nil, err
-	}
-	if limit, known := c.Providers.LimitOf(model); len(t.limits) == 0 && known {
-		t.limits = []string{limit}
-	}
-	if len(t.limits) == 0 {
-		return c, nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers",
-			t.file)
-	}
-	from, err := newSource(c.Limits, t.limits, t.key)
-	if err != nil {
-		return c, nil, err
-	}
-	from.http, from.providers = c.HTTP, c.Providers
-	if err = t.share(from); err != nil {
-		return c, nil, &cli.UsageError{Err: err}
-	}
-	return c, from, nil
-}
-
-// warnOfQueue warns of a queue that the file does not have.
-func (t *target) warnOfQueue(env cli.Environment, c config.Config) {
-	if _, served := c.Queues[t.queue]; !served {
-		cli.Warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", t.file, t.queue)
-	}
-}
-
-// share checks how the requests share the limits.
-func (t *target) share(from *source) error {
-	from.common = t.common
-	headroom, priorities := false, false // of any of the limits
-	for _, b := range from.buckets {
-		headroom = headroom || b.limit.Rules().HasHeadroom()
-		priorities = priorities || len(b.limit.Priorities) > 0
-	}
-	if t.common.Urgent && !headroom {
-		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50",
-			from, t.file)
-	}
-	if t.common.Priority != "" && !priorities {
-		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
-			"e.g. priorities: {interactive: 9, batch: 1}", t.common.Priority, from, t.file)
-	}
-	for _, b := range from.buckets {
-		if err := from.checker.Validate(reservations.Charge{
-			Limit: b.limit.Name, Key: b.key, Urgent: t.common.Urgent, Flow: t.common.Flow, Priority: t.common.Priority,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // moment reads a time, or how far it is in the future.

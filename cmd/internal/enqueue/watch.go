@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/pace"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
@@ -33,22 +33,18 @@ type watch struct {
 	services
 
 	batch   batches.Batch
-	show    show
+	counter *batches.Counter
 	running runningTasks
+	show    *show // nil if the batch is looked at once
 
-	ended   int                 // How many requests had ended.
-	moved   time.Time           // When a request ended last, or the archive was read.
-	asked   time.Time           // When Redis was last asked for running tasks, or a request ended.
-	by      *asynqdb.QueueState // Nil while requests end, and if Redis could not be asked.
-	away    error               // Why Redis could not be asked.
-	trouble batches.Trouble     // As of asked.
-	missing int                 // As of asked: requests that are not in the queue.
-	gone    lost                // As of asked.
-	need    *register.Need      // As of asked: what no live worker has.
+	ended  int       // How many requests had ended.
+	moved  time.Time // When a request ended last, or the archive was read.
+	asked  time.Time // When the causes were last asked for, or a request ended.
+	causes causes    // As of asked; zero while requests end, but for the error.
 }
 
 func (s services) watch(b batches.Batch) *watch {
-	return &watch{services: s, batch: b, running: s.running}
+	return &watch{services: s, batch: b, counter: s.Batches.Counter(b.ID), running: s.running}
 }
 
 // lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
@@ -78,12 +74,11 @@ func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need,
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
 // that is away.
 func (w *watch) run(ctx context.Context) (figures, error) {
-	counter := w.Batches.Counter(w.batch.ID)
-	last := newFigures(w.batch, batches.Counts{})
+	last := newFigures(batches.Progress{Batch: w.batch})
 	defer w.show.close()
 	for {
 		began := time.Now()
-		f, err := w.look(ctx, counter)
+		f, err := w.look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return last, context.Canceled
@@ -91,10 +86,10 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			w.show.trouble(err)
 		case err != nil:
 			return last, err
-		case f.State == string(batches.StateCancelled):
+		case f.State == batches.StateCancelled:
 			w.show.end(f)
 			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `headway results %s` has the "+
-				"answers of requests that still run", f.Batch, batches.ErrCancelled, f.Batch)
+				"answers of requests that still run", f.ID, batches.ErrCancelled, f.ID)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil
@@ -108,91 +103,82 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 	}
 }
 
-// look counts once.
-func (w *watch) look(ctx context.Context, counter *batches.Counter) (figures, error) {
-	p, err := counter.Progress(ctx)
+// look returns the figures of the batch at this moment.
+func (w *watch) look(ctx context.Context) (figures, error) {
+	p, err := w.counter.Progress(ctx)
 	if err != nil {
 		return figures{}, err
 	}
-	now := time.Now()
+	now, f := time.Now(), newFigures(p)
 	if first, ended := w.moved.IsZero(), p.Done+p.Failed; first || w.ended != ended {
 		w.moved, w.ended = now, ended
 		if !first {
-			w.asked, w.by, w.away = now, nil, nil
+			w.asked, w.causes = now, w.causes.errorOnly()
 		}
 	}
-	f, err := w.figures(ctx, now, p, pace.Of(p, now))
-	if err == nil && f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
-		w.moved = now
-		err = w.heal(ctx, p.Batch)
-	}
-	return f, err
-}
-
-// figures returns the figures of a batch.
-func (w *watch) figures(ctx context.Context, now time.Time, p batches.Progress, l pace.Lately) (figures, error) {
-	b, f := p.Batch, newFigures(p.Batch, p.Counts)
 	if f.Cancelled > 0 {
 		// if Redis does not answer, the other figures are shown
-		if running, failed := w.running(ctx, b.Queue); failed == nil {
-			f.run(len(running[b.ID]))
+		if running, failed := w.running(ctx, p.Queue); failed == nil {
+			f.run(len(running[p.ID]))
 		}
 	}
-	w.ask(ctx, now, b, &f)
-	f.Error, f.Errors = w.trouble.Error, w.trouble.Requests
-	if w.away != nil {
-		f.Trouble = w.away.Error()
-	}
-	if w.by != nil {
-		f.Workers, f.Paused, f.Missing = &w.by.Workers, w.by.Paused, min(w.missing, f.Waiting)
-		if w.need != nil {
-			f.Lacking, f.remedy = w.need.String(), w.need.Remedy()
-		}
-		if left := w.gone.in.Seconds(); !f.rests() && w.gone.requests > 0 && w.gone.requests >= f.Waiting {
-			f.Lost, f.lostIn, f.Left, f.LeftBy = w.gone.requests, w.gone.in, &left, byLease
-		}
-	}
-	if l.Within > 0 { // else it is not asked for
-		view, err := lastView(ctx, w.Limiter, b)
+	w.ask(ctx, now, p.Batch, &f)
+	f.because(w.causes)
+	if w.show != nil || f.State == batches.StateOpen { // else no rate is asked for
+		view, err := lastView(ctx, w.Limiter, p.Batch)
 		if err != nil {
 			return figures{}, err
 		}
-		f.estimate(p.Counts, l, view)
+		f.estimate(p.Pace(now), view)
 	}
-	f.price(p.Models, w.Config.Prices)
+	f.price(w.Config.Prices)
+	if f.Waiting > 0 && now.Sub(w.moved) >= healEvery {
+		w.moved = now
+		return f, w.heal(ctx, p.Batch)
+	}
 	return f, nil
 }
 
-// ask looks up what works, and the newest error, if nothing has ended for a while. If Redis does not answer, the other
-// figures are shown.
+// ask looks up the causes if nothing has ended for a while. If Redis does not answer, the other figures are shown.
 func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figures) {
 	if now.Sub(w.asked) < askEvery && f.Waiting > 0 {
 		return
 	}
 	if f.Failed+f.Retried > 0 {
-		w.trouble, _ = w.Batches.Trouble(ctx, b.ID) // the counts say that the database is away
+		trouble, _ := w.Batches.Trouble(ctx, b.ID) // the counts say that the database is away
+		w.causes.Error, w.causes.Errors = trouble.Error, trouble.Requests
 	}
-	if f.Waiting == 0 || f.State != string(batches.StateOpen) {
+	if f.Waiting == 0 || f.State != batches.StateOpen {
 		return
 	}
-	w.asked, w.by, w.gone, w.missing, w.need = now, nil, lost{}, 0, nil
-	by, err := w.serving(ctx, b.Queue)
-	if w.away = err; err != nil {
+	w.asked, w.causes = now, w.causes.errorOnly()
+	queue, err := asynqdb.New(w.Queue).State(ctx, b.Queue, "")
+	if err != nil {
+		w.causes.Trouble = err.Error()
 		return
 	}
-	w.by = &by
-	if f.gone(by.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
+	w.causes.Workers, w.causes.Paused = &queue.Workers, queue.Paused
+	if f.gone(queue.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
 		if c, failed := w.Batches.Counts(ctx, b.ID); failed == nil {
-			again := newFigures(b, c)
-			w.missing = again.gone(by.Tasks)
+			again := newFigures(batches.Progress{Batch: b, Counts: c})
+			w.causes.Missing = again.gone(queue.Tasks)
 		}
 	}
-	if by.Workers > 0 {
-		w.gone, _ = w.lost(ctx, b, f.Waiting) // as above
-		if now.Sub(f.lastEnded) >= askEvery {
-			w.need, _ = w.lacking(ctx, b) // as above
+	if queue.Workers == 0 {
+		return
+	}
+	w.causes.Lost, w.causes.lostIn, _ = w.lost(ctx, b, f.Waiting) // as above
+	if now.Sub(f.Last) >= askEvery {
+		if need, _ := w.lacking(ctx, b); need != nil { // as above
+			w.causes.Lacking, w.causes.remedy = need.String(), need.Remedy()
 		}
 	}
+}
+
+// lastBucket is the last of the buckets of a batch, as its record has them.
+func lastBucket(limits string) reservations.Charge {
+	names := strings.Split(limits, batches.LimitsBetween)
+	return reservations.ParseBucket(names[len(names)-1])
 }
 
 // lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
