@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/provider"
 	"github.com/headway-go/headway/internal/record"
 	"github.com/headway-go/headway/reservations"
@@ -122,8 +124,15 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 		t.Fatal(err)
 	}
 	chat.HandleAll(server, chat.Only(client), requests, recorder, nil)
+	inspector := asynq.NewInspectorFromRedisClient(queue)
+	before, _ := inspector.Servers()
 	if err = server.Start(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	for listed := before; len(listed) <= len(before); listed, _ = inspector.Servers() { // asynq lists it a moment later
+		if err = pause.For(t.Context(), 5*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ended := false
 	stop = func() {
