@@ -62,5 +62,8 @@ func TestCorruptDocuments(t *testing.T) {
 		if !errors.Is(last, batches.ErrMalformed) {
 			t.Errorf("%v: all: %v", fields, last)
 		}
+		if _, err := s.Counts(t.Context(), batch); err != nil && !errors.Is(err, batches.ErrMalformed) {
+			t.Errorf("%v: counts: %v", fields, err) // as an outage it would hide the other batches
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (s *Store) count(ctx context.Context, batch string, from, to int, by any) (
 	when := func(condition bson.M) bson.M { return bson.M{"$sum": bson.M{"$cond": bson.A{condition, 1, 0}}} }
 	is := func(status string) bson.M { return bson.M{"$eq": bson.A{"$status", status}} }
 	missing := func(field string) bson.M { return bson.M{"$eq": bson.A{bson.M{"$type": "$" + field}, "missing"}} }
-	tries := bson.M{"$size": bson.M{"$ifNull": bson.A{"$tries", bson.A{}}}}
+	tries := bson.M{"$size": bson.M{"$cond": bson.A{bson.M{"$isArray": "$tries"}, "$tries", bson.A{}}}}
 	last := bson.M{"$cond": bson.A{is(statusFailed), 1, 0}} // no attempt followed the last one of a failed request
 	pipeline := bson.A{bson.M{"$match": bson.D{linesOf(batch, from, to)}}, bson.M{"$group": bson.M{
 		"_id":        by,
