@@ -82,6 +82,9 @@ func (s services) failedLine(ctx context.Context, b batches.Batch, customID stri
 			shell.Word(b.ID+":"+customID))
 	case !r.Failed():
 		return 0, fmt.Errorf("request %q of batch %s was answered, and is not sent again", customID, b.ID)
+	case len(r.Request) == 0:
+		return 0, fmt.Errorf("request %q of batch %s was too large to keep with its result: enqueue its line in a file "+
+			"of its own", customID, b.ID)
 	}
 	return ref.Line, nil
 }

@@ -54,10 +54,10 @@ func TestRetryEndsDeadRecords(t *testing.T) {
 func TestRetryOneBesideAnInvalidOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	store, id := w.store(t), w.opened(t, 2)
-	for i, request := range []string{line("a", 5), `{"custom_id": "b"}`} {
+	store, id := w.store(t), w.opened(t, 3)
+	for i, request := range []string{line("a", 5), `{"custom_id": "b"}`, ""} { // the last was too large to keep
 		if err := store.Finish(t.Context(), batches.Result{
-			Batch: id, Line: i + 1, CustomID: "ab"[i : i+1], Failure: &batches.Failure{Code: "x", Message: "no"},
+			Batch: id, Line: i + 1, CustomID: "abc"[i : i+1], Failure: &batches.Failure{Code: "x", Message: "no"},
 			Request: []byte(request),
 		}); err != nil {
 			t.Fatal(err)
@@ -68,6 +68,9 @@ func TestRetryOneBesideAnInvalidOne(t *testing.T) {
 	}
 	if c := w.call(t, "retry", id+":a"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") ||
 		c.pending(t) != 1 {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c := w.call(t, "retry", id+":c"); c.code == cli.ExitOK || !strings.Contains(c.err, "too large to keep") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }
