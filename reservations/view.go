@@ -77,8 +77,8 @@ func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 }
 
 // View reads the bucket of limit and key and changes nothing: no bucket is created, and none follows a limit that this
-// process has and the fleet does not. Where the limit has Shards, the View is the sum of them, with each in Shards:
-// amounts are added, and of times the longest counts. Errors as for Start.
+// process has and the fleet does not. Where the limit has Shards, they are read at the same time. The View is the sum
+// of them, with each in Shards: amounts are added, and of times the longest counts. Errors as for Start.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
 	c := Charge{Limit: limit, Key: key}
 	whole, err := l.LimitFor(ctx, c)
@@ -87,16 +87,23 @@ func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	buckets := whole.buckets(c)
+	views := make([]View, len(buckets))
+	if err := sideBySide(len(buckets), func(i int) error {
+		b, now, err := l.store.Load(ctx, buckets[i].Name, key)
+		if err == nil {
+			views[i] = view(b, buckets[i], key, now)
+			views[i].Limit, views[i].Shard = splitShard(buckets[i].Name)
+		}
+		return err
+	}); err != nil {
+		return View{}, err
+	}
+	if whole.shards() == 1 {
+		return views[0], nil
+	}
 	sum := View{Limit: limit, Key: key}
-	for _, known := range whole.buckets(c) {
-		b, now, err := l.store.Load(ctx, known.Name, key)
-		if err != nil {
-			return View{}, err
-		}
-		one := view(b, known, key, now)
-		if one.Limit, one.Shard = splitShard(known.Name); one.Shard == 0 {
-			return one, nil
-		}
+	for _, one := range views {
 		sum = sum.with(one)
 	}
 	for k := range sum.Meters {

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
 )
 
 // seen is what a table wants of a view of one meter; waits are in seconds.
@@ -121,6 +124,33 @@ func TestViewSumsShards(t *testing.T) {
 	if m := v.Shards[0].Meters[0]; m.Rate != 5 || m.Level != 5 || v.Shards[0].Found {
 		t.Errorf("the first shard is %+v", v.Shards[0])
 	}
+}
+
+// slow is a store whose Load takes a second.
+type slow struct{ reservations.Store }
+
+func (s slow) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+	if err := pause.For(ctx, time.Second); err != nil {
+		return bucket.Bucket{}, time.Time{}, err
+	}
+	return s.Store.Load(ctx, limit, key)
+}
+
+func TestShardsAreReadAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := steady()
+		limit.Shards = 8
+		l, err := reservations.New(slow{memstore.New(nil)}, []reservations.Limit{limit}, reservations.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		v, err := l.View(t.Context(), "steady", "")
+		if took := time.Since(began); err != nil || len(v.Shards) != 8 || took != time.Second {
+			t.Errorf("%d shards after %v: %v", len(v.Shards), took, err)
+		}
+	})
 }
 
 // away is a store that can't be read.
