@@ -116,7 +116,7 @@ func addTrouble(flags *flag.FlagSet, trouble *provider.Trouble, hidden *provider
 func addTenant(cfg *provider.Config, text string) error {
 	var quota provider.Quota
 	name, limit, ok := strings.Cut(text, "=")
-	if _, err := fmt.Sscanf(limit, "%g/%g", &quota.Rate, &quota.Capacity); err != nil || !ok || name == "" {
+	if _, err := fmt.Sscanf(limit+"\n", "%g/%g\n", &quota.Rate, &quota.Capacity); err != nil || !ok || name == "" {
 		return fmt.Errorf("%q is not name=rate/capacity, such as acme=10/5", text)
 	}
 	if cfg.Tenants == nil {

@@ -80,3 +80,15 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		"acme=10/5": true, "acme=0.5/1e3": true, "acme=10/5x": false, "acme=10/5/2": false, "acme=10": false, "=10/5": false,
+	} {
+		var cfg provider.Config
+		if err := addTenant(&cfg, text); (err == nil) != ok || len(cfg.Tenants) == 1 != ok {
+			t.Errorf("%s: %v, %v", text, cfg.Tenants, err)
+		}
+	}
+}
