@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/internal/judge"
 )
 
 // The names of the meters in reports and error bodies. The meter of a tenant is "tenant:" and the tenant's name.
@@ -23,11 +25,11 @@ type account struct {
 	cfg Config
 
 	mu       sync.Mutex // guards the fields below
-	requests *meter
-	tokens   *meter
-	window   *window
-	tenants  map[string]*meter
-	flight   *flight
+	requests *judge.Bucket
+	tokens   *judge.Bucket
+	window   *judge.Window
+	tenants  map[string]*judge.Bucket
+	flight   *judge.Flight
 	blocked  time.Time // when the block began with a refusal; zero before
 	// refusedOne is the task of the request that was refused at blocked.
 	refusedOne string
@@ -57,23 +59,23 @@ func newAccount(cfg Config) *account {
 	now := time.Now()
 	a := &account{
 		cfg:      cfg,
-		requests: newMeter(cfg.Requests, cfg.Slack, now),
-		tokens:   newMeter(cfg.Tokens, cfg.Slack, now),
-		window:   newWindow(cfg.Window, cfg.Slack),
-		flight:   &flight{most: float64(cfg.InFlight)},
-		tenants:  map[string]*meter{},
+		requests: newBucket(cfg.Requests, cfg.Slack, now),
+		tokens:   newBucket(cfg.Tokens, cfg.Slack, now),
+		window:   judge.NewWindow(cfg.Window.Requests, cfg.Window.Period, 0, cfg.Slack),
+		flight:   &judge.Flight{Most: float64(cfg.InFlight)},
+		tenants:  map[string]*judge.Bucket{},
 		random:   rand.New(rand.NewPCG(0, 1)), //nolint:gosec // tests repeat it
 		starts:   map[string]int{},
 	}
 	for name, quota := range cfg.Tenants {
-		a.tenants[name] = newMeter(quota, cfg.Slack, now)
+		a.tenants[name] = newBucket(quota, cfg.Slack, now)
 	}
 	return a
 }
 
 // standing is the content of the rate limit headers.
 type standing struct {
-	requests, tokens meter
+	requests, tokens judge.Bucket
 	hidden           bool
 }
 
@@ -92,16 +94,11 @@ type verdict struct {
 type counter struct {
 	name string
 	need float64
-	judge
+	judge.Meter
 }
 
-// judge is a meter or a window.
-type judge interface {
-	fill(now time.Time)
-	hasRoom(need float64) bool
-	add(n float64)
-	wait(need float64) time.Duration
-	limits() (capacity, level float64, largest float64)
+func newBucket(q Quota, slack time.Duration, now time.Time) *judge.Bucket {
+	return judge.NewBucket(q.Rate, q.Capacity, slack, now)
 }
 
 // counters returns all meters and windows that judge the request, filled up to now. It requires that a.mu is held.
@@ -116,12 +113,12 @@ func (a *account) counters(now time.Time, j job) []counter {
 		all = append(all, counter{meterTenant + j.tenant, 1, m})
 	}
 	for _, c := range all {
-		c.fill(now)
+		c.Fill(now)
 	}
 	if h := a.cfg.Hidden; len(a.calls) > 0 && h.After > 0 {
-		a.requests.quota.Rate = a.cfg.Requests.Rate
+		a.requests.Rate = a.cfg.Requests.Rate
 		if since := now.Sub(a.calls[0].at); since >= h.After && since < h.After+h.For {
-			a.requests.quota.Rate /= 2
+			a.requests.Rate /= 2
 		}
 	}
 	return all
@@ -140,7 +137,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		a.ignored++
 	}
 	for _, c := range all {
-		if !c.hasRoom(c.need) {
+		if !c.HasRoom(c.need) {
 			return a.refuse(now, j, c, all)
 		}
 	}
@@ -149,7 +146,7 @@ func (a *account) arrive(now time.Time, j job) verdict {
 		return a.asksToWait(a.cfg.Trouble.For)
 	}
 	for _, c := range all {
-		c.add(-c.need)
+		c.Add(-c.need)
 	}
 	if j.task != "" {
 		a.starts[j.task]++
@@ -166,7 +163,7 @@ func (a *account) asksToWait(d time.Duration) verdict {
 
 // refuse requires that a.mu is held.
 func (a *account) refuse(now time.Time, j job, short counter, all []counter) verdict {
-	capacity, level, largest := short.limits()
+	capacity, level, largest := short.Limits()
 	if a.cfg.Hidden.After > 0 {
 		a.hidden = append(a.hidden, now)
 	} else if a.refused++; len(a.refusals) < refusalsKept {
@@ -177,7 +174,7 @@ func (a *account) refuse(now time.Time, j job, short counter, all []counter) ver
 		standing: a.standing(),
 	}
 	for _, c := range all {
-		v.retryAfter = max(v.retryAfter, c.wait(c.need))
+		v.retryAfter = max(v.retryAfter, c.Wait(c.need))
 	}
 	return v
 }
@@ -186,13 +183,13 @@ func (a *account) refuse(now time.Time, j job, short counter, all []counter) ver
 func (a *account) finish(now time.Time, c *call, used float64, failed bool) standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests.fill(now)
-	a.tokens.fill(now)
+	a.requests.Fill(now)
+	a.tokens.Fill(now)
 	if !a.cfg.KeepEstimate {
-		a.tokens.add(c.estimate - used)
+		a.tokens.Add(c.estimate - used)
 	}
 	c.used = used
-	a.flight.add(1)
+	a.flight.Add(1)
 	c.end = now
 	if failed {
 		a.failed++

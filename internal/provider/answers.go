@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/headway-go/headway/internal/judge"
 )
 
 // maxBody bounds the size of a request, in bytes.
@@ -52,15 +54,15 @@ func writeLimits(w http.ResponseWriter, s standing) {
 	if s.hidden {
 		return
 	}
-	write := func(name string, m meter) {
-		if !m.limited() {
+	write := func(name string, m judge.Bucket) {
+		if !m.Limited() {
 			return
 		}
-		capacity := m.quota.Capacity
-		rest := math.Floor(max(0, min(m.level, capacity)) + rounding)
+		capacity := m.Capacity
+		rest := math.Floor(max(0, min(m.Level, capacity)) + judge.Rounding)
 		w.Header().Set("X-Ratelimit-Limit-"+name, strconv.FormatFloat(math.Floor(capacity), 'f', 0, 64))
 		w.Header().Set("X-Ratelimit-Remaining-"+name, strconv.FormatFloat(rest, 'f', 0, 64))
-		w.Header().Set("X-Ratelimit-Reset-"+name, ceilMilliseconds(m.wait(capacity)).String())
+		w.Header().Set("X-Ratelimit-Reset-"+name, ceilMilliseconds(m.Wait(capacity)).String())
 	}
 	write("Requests", s.requests)
 	write("Tokens", s.tokens)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/internal/judge"
 )
 
 // Report is the counts of the provider so far.
@@ -124,7 +126,7 @@ func (a *account) report() Report {
 		Hidden:   slices.Clone(a.hidden),
 		Troubles: slices.Clone(a.troubles),
 		Failed:   a.failed,
-		InFlight: int(a.flight.runs),
+		InFlight: int(a.flight.Runs),
 		Meters:   map[string]MeterReport{},
 		Starts:   maps.Clone(a.starts),
 		Refusals: append([]Refusal{}, a.refusals...),
@@ -138,18 +140,18 @@ func (a *account) report() Report {
 		r.LongestGapSeconds = max(r.LongestGapSeconds, c.at.Sub(calls[max(0, i-1)].at).Seconds())
 		r.Order, r.Times, r.Ends = append(r.Order, c.task), append(r.Times, c.at), append(r.Ends, c.end)
 	}
-	if a.requests.limited() {
-		r.Meters[MeterRequests] = a.reportMeter(a.requests.quota, calls, inRequests)
+	if a.requests.Limited() {
+		r.Meters[MeterRequests] = a.reportMeter(quotaOf(a.requests), calls, inRequests)
 	}
-	if a.tokens.limited() {
-		r.Meters[MeterTokens] = a.reportMeter(a.tokens.quota, calls, inTokens)
+	if a.tokens.Limited() {
+		r.Meters[MeterTokens] = a.reportMeter(quotaOf(a.tokens), calls, inTokens)
 	}
-	if a.window.limited() {
+	if a.window.Limited() {
 		r.Meters[MeterWindow] = a.reportWindow(calls)
 	}
 	for name, m := range a.tenants {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.tenant != name })
-		r.Meters[meterTenant+name] = a.reportMeter(m.quota, own, inRequests)
+		r.Meters[meterTenant+name] = a.reportMeter(quotaOf(m), own, inRequests)
 	}
 	for _, m := range r.Meters {
 		r.Utilization = max(r.Utilization, m.Utilization)
@@ -161,6 +163,8 @@ func (a *account) report() Report {
 func inRequests(*call) (estimated, used float64) { return 1, 1 }
 
 func inTokens(c *call) (estimated, used float64) { return c.estimate, c.used }
+
+func quotaOf(b *judge.Bucket) Quota { return Quota{Rate: b.Rate, Capacity: b.Capacity} }
 
 // reportMeter returns the report of one meter. The calls must be in the order of their arrival.
 func (a *account) reportMeter(quota Quota, calls []*call, count func(*call) (estimated, used float64)) MeterReport {
@@ -207,7 +211,7 @@ func busiest(calls []*call, counted []float64, length time.Duration) float64 {
 // reportWindow sums up how much of the windows was used. Only the used part of the last window counts, because it may
 // not have ended.
 func (a *account) reportWindow(calls []*call) MeterReport {
-	quota, number := a.window.quota, a.window.numberOf
+	quota, number := a.cfg.Window, a.window.Number
 	m := a.reportMeter(Quota{Rate: quota.Requests / quota.Period.Seconds(), Capacity: quota.Requests}, calls, inRequests)
 	m.Windows = nil
 	if len(calls) == 0 {

@@ -1,14 +1,16 @@
-package provider
+package judge_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/headway-go/headway/internal/judge"
 )
 
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
-	m := newMeter(Quota{Rate: 10, Capacity: 5}, 100*time.Millisecond, start)
+	m := judge.NewBucket(10, 5, 100*time.Millisecond, start)
 	moments := []struct {
 		after time.Duration
 		take  float64
@@ -26,27 +28,27 @@ func TestMeter(t *testing.T) {
 		{time.Hour, 2, true, 4, 0},
 	}
 	for i, mo := range moments {
-		m.fill(start.Add(mo.after))
-		room := m.hasRoom(mo.take)
-		wait := m.wait(mo.take)
+		m.Fill(start.Add(mo.after))
+		room := m.HasRoom(mo.take)
+		wait := m.Wait(mo.take)
 		if room {
-			m.add(-mo.take)
+			m.Add(-mo.take)
 		}
-		if room != mo.room || abs(m.level-mo.level) > 1e-9 || wait != mo.wait {
+		if room != mo.room || abs(m.Level-mo.level) > 1e-9 || wait != mo.wait {
 			t.Errorf("moment %d: room %v, level %v, wait %v; want %v, %v, %v",
-				i, room, m.level, wait, mo.room, mo.level, mo.wait)
+				i, room, m.Level, wait, mo.room, mo.level, mo.wait)
 		}
 	}
 }
 
 func TestMeterWithoutRate(t *testing.T) {
 	t.Parallel()
-	m := newMeter(Quota{}, time.Second, time.Unix(0, 0))
+	m := judge.NewBucket(0, 0, time.Second, time.Unix(0, 0))
 	for range 3 {
-		if !m.hasRoom(1e9) || m.wait(1e9) != 0 {
+		if !m.HasRoom(1e9) || m.Wait(1e9) != 0 {
 			t.Fatal("a meter without a rate refused")
 		}
-		m.add(-1e9)
+		m.Add(-1e9)
 	}
 }
 
