@@ -1,85 +1,82 @@
-// Package embedded runs a Redis inside the process, for `headway demo` and `headway dev`. It keeps all data in memory.
+// Package embedded runs a Redis inside the process. It keeps all data in memory. It serves `headway demo`,
+// `headway dev`, and tests in virtual time.
 package embedded
 
 import (
 	"crypto/rand"
 	"fmt"
-	"net/url"
+	"maps"
+	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/go-redis/v9"
 )
 
-// expireEvery is how often keys expire. miniredis has no clock of its own for them.
-const expireEvery = 100 * time.Millisecond
-
-// Redis is a Redis server on a free port of loopback. Only clients with its password may use it.
+// Redis is a Redis server in memory.
 type Redis struct {
-	server   *miniredis.Miniredis
-	password string
-	stop     chan struct{}
-	expiring sync.WaitGroup
+	server *miniredis.Miniredis
+	info   string
+
+	mu       sync.Mutex // guards commands
+	commands map[string]int64
+
+	listener *listener // nil without one
 }
 
-// Start starts a server. The caller closes it.
-func Start() (*Redis, error) {
-	r := &Redis{server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{})}
-	r.server.RequireAuth(r.password)
-	if err := r.server.Start(); err != nil {
-		return nil, fmt.Errorf("start the embedded Redis: %w", err)
+// New returns a server without a listener and without a password. Keys expire by time.Now, so by the clock of a
+// testing/synctest bubble if New is called in one. The caller closes the server.
+func New() *Redis {
+	r := &Redis{server: miniredis.NewMiniRedis(), info: info(rand.Text()), commands: map[string]int64{}}
+	first, err := r.server.Dial() // starts the server without a listener
+	if err != nil {
+		panic(fmt.Sprintf("start miniredis: %v", err)) // only a listener can fail
 	}
-	r.server.Server().SetPreHook(info(rand.Text()))
-	r.expiring.Go(r.expire)
-	return r, nil
+	_ = first.Close()
+	r.server.ClockTTL(true)
+	r.server.Server().SetPreHook(r.hook)
+	return r
 }
 
-// info answers INFO with the fields that redisstore reads, which miniredis lacks. Run is the ID of this run of the
-// server.
-func info(run string) server.Hook {
-	text := "run_id:" + strings.ToLower(run) + "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
-	return func(c *server.Peer, command string, args ...string) bool {
-		if !strings.EqualFold(command, "INFO") || len(args) != 1 ||
-			!strings.EqualFold(args[0], "server") && !strings.EqualFold(args[0], "memory") {
-			return false
-		}
-		c.WriteBulk(text)
+// Serve serves a connection until either end closes it. It returns at once.
+func (r *Redis) Serve(conn net.Conn) { r.server.Server().ServeConn(conn) }
+
+// Commands returns how many commands clients sent, without the commands that scripts call.
+func (r *Redis) Commands() (n int64) {
+	for _, of := range r.CommandsByName() {
+		n += of
+	}
+	return n
+}
+
+// CommandsByName returns Commands by the upper-case name of the command.
+func (r *Redis) CommandsByName() map[string]int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.commands)
+}
+
+// Close closes all connections and waits until their goroutines end. The data is gone.
+func (r *Redis) Close() {
+	if r.listener != nil {
+		r.listener.close()
+	}
+	r.server.Close()
+}
+
+func (r *Redis) hook(c *server.Peer, command string, args ...string) bool {
+	r.mu.Lock()
+	r.commands[command]++
+	r.mu.Unlock()
+	if command == "INFO" && len(args) == 1 && (strings.EqualFold(args[0], "server") || strings.EqualFold(args[0], "memory")) {
+		c.WriteBulk(r.info)
 		return true
 	}
+	return false
 }
 
-// expire lets the time of keys pass until Close.
-func (r *Redis) expire() {
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-r.stop:
-			return
-		case now := <-tick.C:
-			r.server.FastForward(now.Sub(last))
-			last = now
-		}
-	}
-}
-
-// URL returns the address with the password, as REDIS_URL has it.
-func (r *Redis) URL() string {
-	u := url.URL{Scheme: "redis", User: url.UserPassword("", r.password), Host: r.server.Addr(), Path: "/0"}
-	return u.String()
-}
-
-// Connect returns a client. The caller closes it.
-func (r *Redis) Connect() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: r.server.Addr(), Password: r.password})
-}
-
-// Close stops the server. Its data is gone.
-func (r *Redis) Close() {
-	close(r.stop)
-	r.expiring.Wait()
-	r.server.Close()
+// info returns the fields of INFO that redisstore reads, which miniredis lacks. Run is the ID of this run of the server.
+func info(run string) string {
+	return "run_id:" + strings.ToLower(run) + "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 }
