@@ -1,0 +1,226 @@
+package headwaytest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+)
+
+// Caller calls a provider for one worker: when that worker is killed, its calls end.
+type Caller struct {
+	api *API
+	by  *process // nil for a call from outside of the fleet
+}
+
+// Caller returns the provider for the worker that the function of [Fleet.Workers] is setting up. Elsewhere it returns it
+// for a program outside of the fleet, whose calls nothing ends.
+func (a *API) Caller() *Caller { return &Caller{api: a, by: a.fleet.setting} }
+
+// Client returns the provider as an HTTP client, for the same worker as [API.Caller]. Requests may have any URL: they all
+// go to this provider. A refusal is a 429, with Retry-After where it names a time.
+func (a *API) Client() *http.Client { return &http.Client{Transport: a.Caller()} }
+
+// RefusedError is a 429.
+type RefusedError struct {
+	// RetryAfter is the time that the provider names. Zero means none.
+	RetryAfter time.Duration
+}
+
+func (e *RefusedError) Error() string { return "429 too many requests" }
+
+var (
+	// ErrFailed is a 503.
+	ErrFailed = errors.New("503 service unavailable")
+	// ErrDropped is a call whose answer is lost.
+	ErrDropped = errors.New("connection lost before the answer")
+	// errKilled is the end of a call of a killed worker.
+	errKilled = errors.New("headwaytest: the worker was killed")
+)
+
+// Do makes a call and waits for its end. The error is one that a handler may return as it is: a refusal that names a time
+// matches *RefusedError and *reservations.RetryAfterError, other failures are *RefusedError, ErrFailed or ErrDropped.
+func (c *Caller) Do(ctx context.Context, call Call) error {
+	err := c.call(ctx, call)
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.RetryAfter > 0 {
+		return tasks.RetryAfter(refused.RetryAfter, err)
+	}
+	return err
+}
+
+// fate is what becomes of a call.
+type fate struct {
+	err     error
+	lasts   time.Duration
+	charged *account // nil if nothing was charged
+}
+
+func (c *Caller) call(ctx context.Context, call Call) error {
+	if c.by != nil && c.by.dead() {
+		return c.end(ctx)
+	}
+	f := c.api.arrive(call)
+	if f.charged == nil {
+		return f.err
+	}
+	var died <-chan struct{}
+	if c.by != nil {
+		died = c.by.died
+	}
+	timer := time.NewTimer(f.lasts)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		c.api.finish(f.charged, call)
+		return f.err
+	case <-died:
+		time.AfterFunc(min(f.lasts, goneAfter), func() { c.api.finish(f.charged, call) })
+		return c.end(ctx)
+	case <-ctx.Done():
+		time.AfterFunc(min(f.lasts, goneAfter), func() { c.api.finish(f.charged, call) })
+		return ctx.Err()
+	}
+}
+
+// end is the end of a call of a killed worker: its handler goes no further until the worker's own end.
+func (c *Caller) end(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-c.by.fleet.ctx.Done():
+	}
+	return errKilled
+}
+
+// arrive judges a call, and charges all meters or none.
+func (a *API) arrive(call Call) fate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	acc := a.account(call.Key, now)
+	if now.Before(acc.blockedUntil) && now.Sub(acc.blockedAt) > ignoredAfter {
+		a.ignored++
+	}
+	var wait time.Duration
+	for i, m := range acc.meters {
+		need := a.need(call, i)
+		if m.HasRoom(need) {
+			continue
+		}
+		_, had, _ := m.Limits()
+		if a.count++; len(a.violations) < violationsKept {
+			a.violations = append(a.violations, Violation{
+				At: now.Sub(a.fleet.began), Key: call.Key, Meter: a.Meters[i].Name, Need: need, Had: had,
+			})
+		}
+		wait = max(wait, m.Wait(need), time.Millisecond)
+	}
+	if wait > 0 {
+		return fate{err: &RefusedError{RetryAfter: wait}}
+	}
+	f := fate{}
+	switch part := a.random.Float64(); {
+	case part < a.Refuse:
+		a.refused++
+		if until := now.Add(a.RetryAfter); until.After(acc.blockedUntil) {
+			if now.After(acc.blockedUntil) {
+				acc.blockedAt = now
+			}
+			acc.blockedUntil = until
+		}
+		return fate{err: &RefusedError{RetryAfter: a.RetryAfter}}
+	case part < a.Refuse+a.Fail:
+		f.err = ErrFailed
+		a.failed++
+	case part < a.Refuse+a.Fail+a.Drop:
+		f.err = ErrDropped
+		a.failed++
+	}
+	for i, m := range acc.meters {
+		m.Add(-a.need(call, i))
+	}
+	a.calls = append(a.calls, now)
+	f.charged = acc
+	if a.Latency != nil {
+		f.lasts = a.Latency(a.random)
+	}
+	return f
+}
+
+// need returns what a call needs of a meter.
+func (a *API) need(call Call, meter int) float64 {
+	if n, named := call.Tokens[a.Meters[meter].Name]; named {
+		return n
+	}
+	return 1
+}
+
+// finish ends a call, and corrects the count by what it used.
+func (a *API) finish(acc *account, call Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	acc.fill(now)
+	for i, m := range a.Meters {
+		switch used, named := call.Used[m.Name]; {
+		case m.Kind == reservations.KindInFlight:
+			acc.meters[i].Add(a.need(call, i))
+		case named:
+			acc.meters[i].Add(a.need(call, i) - used)
+		}
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *Caller) RoundTrip(r *http.Request) (*http.Response, error) {
+	var call Call
+	body, err := bodyOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.api.Cost != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		call = c.api.Cost(r)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	err = c.call(r.Context(), call)
+	refused, isRefusal := errors.AsType[*RefusedError](err)
+	switch {
+	case err == nil && c.api.Handler != nil:
+		c.api.Handler.ServeHTTP(w, r)
+	case err == nil:
+		_, _ = w.WriteString("{}") // a recorder never fails
+	case isRefusal:
+		if refused.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.WriteString(`{"error":{"message":"Rate limit reached","type":"rate_limit_error","code":"rate_limit_exceeded"}}`)
+	case errors.Is(err, ErrFailed):
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.WriteString(`{"error":{"message":"The server is overloaded","type":"server_error"}}`)
+	default:
+		return nil, fmt.Errorf("%s: %w", c.api.name, err)
+	}
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+func bodyOf(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = r.Body.Close() }() // read to its end
+	return io.ReadAll(r.Body)
+}

@@ -1,0 +1,203 @@
+package headwaytest
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/internal/judge"
+	"github.com/headway-go/headway/reservations"
+)
+
+// Provider is the API that tasks call, and how it behaves. The zero value answers each call at once.
+type Provider struct {
+	// Meters are the limits that the API enforces, exactly and without slack, with a bucket for each key. Defaults to the
+	// meters of the fleet's limit of the provider's name.
+	Meters []reservations.Meter
+	// Latency draws the duration of a call. Defaults to none.
+	Latency func(r *rand.Rand) time.Duration
+	// Refuse is the share of the calls, from 0 to 1, that are refused with a 429 although there is room, as overloaded
+	// providers do. RetryAfter is the time that these refusals name; zero names none.
+	Refuse     float64
+	RetryAfter time.Duration
+	// Fail is the share of the calls that end with a 503, Drop the share whose answer is lost after the call has run.
+	Fail, Drop float64
+	// Cost says what a request to [API.Client] costs. Defaults to one token of each meter.
+	Cost func(r *http.Request) Call
+	// Handler answers the requests that succeed. Defaults to an empty JSON object.
+	Handler http.Handler
+}
+
+// Between draws from a uniform distribution.
+func Between(least, most time.Duration) func(r *rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration {
+		if most <= least {
+			return least
+		}
+		return least + time.Duration(r.Int64N(int64(most-least)+1))
+	}
+}
+
+// Call is one call of a provider.
+type Call struct {
+	// Key is the key of the bucket that the provider counts the call in.
+	Key string
+	// Tokens is what the call costs on arrival, by meter. A meter that is not named costs one.
+	Tokens reservations.Tokens
+	// Used is what the call really used, by meter: the provider corrects its count when the call ends. A meter that is not
+	// named used its Tokens.
+	Used reservations.Tokens
+}
+
+// goneAfter is how long a provider goes on with a call whose client is gone.
+const goneAfter = 3 * time.Second
+
+// ignoredAfter is how soon the whole fleet has to heed a refusal that names a time.
+const ignoredAfter = time.Second
+
+// violationsKept bounds the list of violations in a report.
+const violationsKept = 20
+
+// API is a provider of a fleet. It is safe for concurrent use.
+type API struct {
+	fleet *Fleet
+	name  string
+	Provider
+
+	mu         sync.Mutex // guards what is below
+	random     *rand.Rand
+	accounts   map[string]*account // by key
+	calls      []time.Time         // accepted ones
+	refused    int
+	failed     int
+	ignored    int
+	violations []Violation
+	count      int // of violations
+}
+
+// account is what a provider counts for one key.
+type account struct {
+	meters       []judge.Meter
+	use          []use // by meter
+	wanted       bool  // a task waits for this bucket
+	blockedAt    time.Time
+	blockedUntil time.Time
+}
+
+// use is what there was of a meter while tasks waited for it and nothing was blocked, and how much of it went unused.
+type use struct{ room, unused float64 }
+
+// Violation is a call that arrived when a meter had no room.
+type Violation struct {
+	At    time.Duration // since the fleet began
+	Key   string
+	Meter string
+	Need  float64
+	Had   float64
+}
+
+// Provider adds an API to the fleet. Its name is that of the limit that tasks charge for it. A second call with one name
+// fails the test.
+func (f *Fleet) Provider(name string, p Provider) *API {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.apis[name] != nil {
+		f.t.Fatalf("headwaytest: provider %q: exists already", name)
+	}
+	if p.Meters == nil {
+		i := slices.IndexFunc(f.settings.limits, func(l reservations.Limit) bool { return l.Name == name })
+		if i < 0 {
+			f.t.Fatalf("headwaytest: provider %q: name its Meters, or a limit of the fleet", name)
+		}
+		p.Meters = f.settings.limits[i].Meters
+	}
+	a := &API{
+		fleet: f, name: name, Provider: p, accounts: map[string]*account{},
+		random: rand.New(rand.NewPCG(f.seedOf("provider "+name), 1)), //nolint:gosec // tests repeat it
+	}
+	f.apis[name] = a
+	return a
+}
+
+// SetMeters changes the limits that the API enforces. What is left in its buckets stays, up to the new capacity.
+func (a *API) SetMeters(meters ...reservations.Meter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.Meters = meters
+	for key, old := range a.accounts {
+		old.fill(now)
+		next := a.newAccount(now)
+		for i, m := range next.meters {
+			if i < len(old.meters) {
+				_, had, _ := old.meters[i].Limits()
+				_, _, full := m.Limits()
+				m.Add(min(had, full) - full)
+				next.use[i] = old.use[i]
+			}
+		}
+		next.wanted, next.blockedAt, next.blockedUntil = old.wanted, old.blockedAt, old.blockedUntil
+		a.accounts[key] = next
+	}
+}
+
+// newAccount returns full meters.
+func (a *API) newAccount(now time.Time) *account {
+	acc := &account{use: make([]use, len(a.Meters))}
+	for _, m := range a.Meters {
+		acc.meters = append(acc.meters, meterOf(m, now))
+	}
+	return acc
+}
+
+// meterOf returns a meter of Headway as a provider counts it.
+func meterOf(m reservations.Meter, now time.Time) judge.Meter {
+	switch m.Kind {
+	case reservations.KindWindow:
+		return judge.NewWindow(m.Rate, m.Period, m.Start, 0)
+	case reservations.KindInFlight:
+		return &judge.Flight{Most: m.Capacity}
+	default:
+		capacity := m.Cap()
+		return judge.NewBucket(m.Rate/m.Period.Seconds(), capacity, 0, now)
+	}
+}
+
+// account returns that of a key, filled up to now. It requires that a.mu is held.
+func (a *API) account(key string, now time.Time) *account {
+	acc := a.accounts[key]
+	if acc == nil {
+		acc = a.newAccount(now)
+		a.accounts[key] = acc
+	}
+	acc.fill(now)
+	return acc
+}
+
+// fill lets time pass.
+func (acc *account) fill(now time.Time) {
+	for i, m := range acc.meters {
+		room, unused := m.Fill(now)
+		if acc.wanted && !now.Before(acc.blockedUntil) {
+			acc.use[i].room += room
+			acc.use[i].unused += unused
+		}
+	}
+}
+
+// demand notes whether a task waits for a bucket.
+func (f *Fleet) demand(bucket string, wanted bool) {
+	c := reservations.ParseBucket(bucket) // all shards count as one
+	f.mu.Lock()
+	a := f.apis[c.Limit]
+	f.mu.Unlock()
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.account(c.Key, time.Now()).wanted = wanted
+}
