@@ -155,7 +155,9 @@ func (f *Fleet) connections() []*process {
 }
 
 // inspector is asynq's, with the producer's client.
-func (f *Fleet) inspector() *asynq.Inspector { return asynq.NewInspectorFromRedisClient(f.producer.client) }
+func (f *Fleet) inspector() *asynq.Inspector {
+	return asynq.NewInspectorFromRedisClient(f.producer.client)
+}
 
 // close ends everything in the bubble.
 func (f *Fleet) close() {

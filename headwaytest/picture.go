@@ -62,7 +62,9 @@ func (r Report) SVG(w io.Writer) error {
 func (r Report) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...) }
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	}
 	row("time", "%v, last start at %v", r.Took.Round(time.Millisecond), r.LastStart.Round(time.Millisecond))
 	row("tasks", "%d: %d done, %d failed, %d left; %d lost, %d done twice", r.Tasks, r.Done, r.Failed, r.Left, r.Lost, r.Twice)
 	row("wait", "%v", r.Wait)

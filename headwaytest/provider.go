@@ -13,9 +13,12 @@ import (
 
 // Provider is the API that tasks call, and how it behaves. The zero value answers each call at once.
 type Provider struct {
-	// Meters are the limits that the API enforces, exactly and without slack, with a bucket for each key. Defaults to the
-	// meters of the fleet's limit of the provider's name.
+	// Meters are the limits that the API enforces exactly, with a bucket for each key. Windows leave nothing to the next
+	// one. Defaults to the meters of the fleet's limit of the provider's name.
 	Meters []reservations.Meter
+	// Slack makes each token bucket larger, by what refills in that time: a call may travel faster than the one before it.
+	// Defaults to the spread of the delays of [Network], which is none without that option. Negative means none.
+	Slack time.Duration
 	// Latency draws the duration of a call. Defaults to none.
 	Latency func(r *rand.Rand) time.Duration
 	// Refuse is the share of the calls, from 0 to 1, that are refused with a 429 although there is room, as overloaded
@@ -82,6 +85,7 @@ type account struct {
 	meters       []judge.Meter
 	use          []use // by meter
 	wanted       bool  // a task waits for this bucket
+	filled       time.Time
 	blockedAt    time.Time
 	blockedUntil time.Time
 }
@@ -113,6 +117,9 @@ func (f *Fleet) Provider(name string, p Provider) *API {
 			f.t.Fatalf("headwaytest: provider %q: name its Meters, or a limit of the fleet", name)
 		}
 		p.Meters = f.settings.limits[i].Meters
+	}
+	if p.Slack == 0 {
+		p.Slack = f.settings.most - f.settings.least
 	}
 	a := &API{
 		fleet: f, name: name, Provider: p, accounts: map[string]*account{},
@@ -146,15 +153,15 @@ func (a *API) SetMeters(meters ...reservations.Meter) {
 
 // newAccount returns full meters.
 func (a *API) newAccount(now time.Time) *account {
-	acc := &account{use: make([]use, len(a.Meters))}
+	acc := &account{filled: now, use: make([]use, len(a.Meters))}
 	for _, m := range a.Meters {
-		acc.meters = append(acc.meters, meterOf(m, now))
+		acc.meters = append(acc.meters, meterOf(m, a.Slack, now))
 	}
 	return acc
 }
 
 // meterOf returns a meter of Headway as a provider counts it.
-func meterOf(m reservations.Meter, now time.Time) judge.Meter {
+func meterOf(m reservations.Meter, slack time.Duration, now time.Time) judge.Meter {
 	switch m.Kind {
 	case reservations.KindWindow:
 		return judge.NewWindow(m.Rate, m.Period, m.Start, 0)
@@ -162,7 +169,7 @@ func meterOf(m reservations.Meter, now time.Time) judge.Meter {
 		return &judge.Flight{Most: m.Capacity}
 	default:
 		capacity := m.Cap()
-		return judge.NewBucket(m.Rate/m.Period.Seconds(), capacity, 0, now)
+		return judge.NewBucket(m.Rate/m.Period.Seconds(), capacity, max(0, slack), now)
 	}
 }
 
@@ -177,15 +184,24 @@ func (a *API) account(key string, now time.Time) *account {
 	return acc
 }
 
-// fill lets time pass.
+// fill lets time pass. What there was within a block is not counted.
 func (acc *account) fill(now time.Time) {
+	if acc.blockedUntil.After(acc.filled) && now.After(acc.filled) {
+		end := acc.blockedUntil
+		if end.After(now) {
+			end = now
+		}
+		for _, m := range acc.meters {
+			m.Fill(end)
+		}
+	}
 	for i, m := range acc.meters {
-		room, unused := m.Fill(now)
-		if acc.wanted && !now.Before(acc.blockedUntil) {
+		if room, unused := m.Fill(now); acc.wanted {
 			acc.use[i].room += room
 			acc.use[i].unused += unused
 		}
 	}
+	acc.filled = now
 }
 
 // demand notes whether a task waits for a bucket.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/config"
@@ -115,6 +116,7 @@ func Run(t *testing.T, play func(f *Fleet), options ...Option) {
 // newFleet returns a fleet without workers.
 func newFleet(t *testing.T, s settings) *Fleet {
 	t.Helper()
+	logging.Disable()               // go-redis reports each dial that fails on the standard error, for the whole program
 	time.Sleep(time.Until(s.begin)) // a bubble begins in the year 2000
 	f := &Fleet{
 		t: t, settings: s, began: time.Now(), server: embedded.New(), shared: memstore.New(nil), apis: map[string]*API{},

@@ -15,16 +15,16 @@ import (
 type tracker struct {
 	fleet *Fleet
 
-	mu      sync.Mutex // guards what is below
-	all     map[scheduler.Task]*tracked
-	starts  []*tracked // first starts, in order
-	waiting map[string]int
-	late    []time.Duration // of each start
-	left    int             // tasks that have not ended
+	mu       sync.Mutex // guards what is below
+	all      map[scheduler.Task]*tracked
+	starts   []*tracked // first starts, in order
+	waiting  map[string]int
+	late     []time.Duration // of each start
+	left     int             // tasks that have not ended
 	arrivals int
-	changed chan struct{}   // closed when left becomes zero
-	steps   []step
-	waits   int // tasks that wait
+	changed  chan struct{} // closed when left becomes zero
+	steps    []step
+	waits    int // tasks that wait
 }
 
 // tracked is what is known of one task.
@@ -33,7 +33,7 @@ type tracked struct {
 	line       string // tasks of one line start in the order of their arrival
 	flow       string
 	arrived    time.Time
-	number     int // of the arrival; zero for a task that the fleet itself enqueued
+	number     int       // of the arrival; zero for a task that the fleet itself enqueued
 	started    time.Time // the first time
 	waitsFor   []string  // the buckets that it waits for, while it waits
 	deliveries int
