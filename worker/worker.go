@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -36,9 +35,9 @@ type Worker struct {
 	broker *asynqdb.Server
 	guard  *guard
 
-	handlers map[string]registration // mu guards it until Start; from then on it stays as it is
+	handlers map[string]registration // turn guards it until Start; from then on it stays as it is
 
-	mu      sync.Mutex // guards what is below
+	turn    chan struct{} // holds one: Start keeps it while Redis answers; guards what is below
 	started bool
 	closed  chan struct{} // nil until Stop; closed when the server has ended
 }
@@ -47,7 +46,7 @@ type Worker struct {
 // limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it after Stop, and not
 // after ErrLeftBehind. The error joins every fault of the config and matches ErrInvalidConfig.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
-	w := &Worker{client: client, handlers: map[string]registration{}}
+	w := &Worker{client: client, handlers: map[string]registration{}, turn: make(chan struct{}, 1)}
 	queues := func() []string { return slices.Sorted(maps.Keys(w.config.Queues)) }
 	types := func() []string { return slices.Sorted(maps.Keys(w.handlers)) }
 	var misplaced faults
@@ -88,8 +87,8 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 func (w *Worker) Scheduler() *scheduler.Scheduler { return w.guard.scheduler }
 
 func (w *Worker) register(name string, r registration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
 	if w.started {
 		panic(fmt.Sprintf("worker: Handle: %q after Start", name))
 	}
@@ -108,8 +107,8 @@ func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) err
 // Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
 // ErrStarted, or Redis could not be reached, or the overrides could not be read.
 func (w *Worker) Start(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
 	if w.started || w.closed != nil {
 		return ErrStarted
 	}
@@ -169,8 +168,8 @@ func (w *Worker) Stop(ctx context.Context) error {
 
 // close ends the server in the background, once: asynq's Shutdown knows no context.
 func (w *Worker) close(ctx context.Context) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
 	if w.closed != nil {
 		return w.closed
 	}

@@ -105,8 +105,8 @@ func (s *Server) keep(b batch) {
 // PutBack moves tasks that asynq has not asked for back to the head of their pending list. Call it when the asynq
 // server has stopped. If Redis does not answer, the tasks are delivered again after their lease.
 func (s *Server) PutBack() {
-	s.puttingBack.Lock()
-	defer s.puttingBack.Unlock()
+	s.puttingBack <- struct{}{}
+	defer func() { <-s.puttingBack }()
 	s.mu.Lock()
 	b := s.ahead
 	s.ahead = batch{}

@@ -26,7 +26,7 @@ type Server struct {
 	shared            redis.UniversalClient
 	take, again, back *redis.Script
 
-	puttingBack sync.Mutex // one at a time, so that the last one waits for the others
+	puttingBack chan struct{} // holds one: one at a time, so that the last one waits for the others
 
 	mu    sync.Mutex       // guards what follows
 	mark  int64            // of the last dequeue
@@ -52,7 +52,8 @@ func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
 		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
 		back: lua.Script(files, "put_back"), lost: map[string]lease{},
-		mark: rand.Int64N(marks), //nolint:gosec // needs no secrecy
+		puttingBack: make(chan struct{}, 1),
+		mark:        rand.Int64N(marks), //nolint:gosec // needs no secrecy
 	}
 }
 

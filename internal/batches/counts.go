@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -130,8 +129,8 @@ type Counter struct {
 	store *Store
 	batch string
 
-	mu           sync.Mutex // held during a query: one count at a time
-	begun, ended int        // of Reopen, when full was read
+	counting     chan struct{} // holds one: one count at a time; guards what is below
+	begun, ended int           // of Reopen, when full was read
 	full         map[int]fullBlock
 }
 
@@ -144,14 +143,18 @@ type fullBlock struct {
 
 // Counter returns a Counter of the batch. Each count looks the batch up.
 func (s *Store) Counter(batch string) *Counter {
-	return &Counter{store: s, batch: batch, full: map[int]fullBlock{}}
+	return &Counter{store: s, batch: batch, full: map[int]fullBlock{}, counting: make(chan struct{}, 1)}
 }
 
 // Progress returns the current counts, and the record of the batch. The error matches [ErrUnknownBatch] if there is no
 // such batch.
 func (c *Counter) Progress(ctx context.Context) (Progress, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.counting <- struct{}{}:
+		defer func() { <-c.counting }()
+	case <-ctx.Done():
+		return Progress{}, unavailable("read", c.batch, ctx.Err())
+	}
 	var d batchDocument
 	err := c.store.batches.FindOne(ctx, bson.M{"_id": c.batch}).Decode(&d)
 	if errors.Is(err, mongo.ErrNoDocuments) {

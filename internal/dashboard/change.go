@@ -49,8 +49,8 @@ func (s *Server) change(do func(*http.Request) (page string, err error)) http.Ha
 
 // forget clears the cached state: the next look reads everything again.
 func (s *Server) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.looking <- struct{}{}
+	defer func() { <-s.looking }()
 	s.last.At, s.slow.At = time.Time{}, time.Time{}
 }
 

@@ -57,8 +57,8 @@ func stopping(w *asynq.ServerInfo) bool { return w.Status != "active" }
 
 // look returns the state of the fleet, at most freshFor old.
 func (s *Server) look(ctx context.Context) fleet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.looking <- struct{}{}
+	defer func() { <-s.looking }()
 	if time.Since(s.last.At) < freshFor {
 		return s.last
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,9 +57,13 @@ func places() []string {
 type history struct {
 	client redis.UniversalClient
 
-	mu   sync.Mutex // guards what is below
-	read int64      // slot in which samples was read
-	all  []sample
+	reading chan struct{} // holds one: one read at a time; guards what is below
+	read    int64         // slot in which samples was read
+	all     []sample
+}
+
+func newHistory(client redis.UniversalClient) *history {
+	return &history{client: client, reading: make(chan struct{}, 1)}
 }
 
 // sampleOf is what the ring keeps of a look.
@@ -108,8 +111,12 @@ func (h *history) write(ctx context.Context, s sample) error {
 
 // samples returns the samples of the hour before now, the oldest first. Redis is asked once for each place of the ring.
 func (h *history) samples(ctx context.Context, now time.Time) ([]sample, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	select {
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read the history: %w", ctx.Err())
+	}
 	if h.read == slotOf(now) {
 		return h.all, nil
 	}

@@ -61,7 +61,7 @@ func TestHistoryOfOthers(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer func() { _ = client.Close() }()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	h := &history{client: client}
+	h := newHistory(client)
 	client.HSet(t.Context(), keyHistory, "1", "{", "2", `{"t":"x"}`, "3", `{"t":99999999999}`, "4", `{"t":1}`)
 	if all, err := h.samples(t.Context(), now); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)

@@ -30,9 +30,9 @@ type Server struct {
 	watchers  chan struct{} // a place for each stream of events
 	counters  bounded.Map[string, *batches.Counter]
 
-	mu   sync.Mutex // held while the fleet is looked at
-	last fleet
-	slow fleet // with what MongoDB counted
+	looking chan struct{} // holds one: one look at a time; guards what is below
+	last    fleet
+	slow    fleet // with what MongoDB counted
 }
 
 // New returns a server of pages. It sends nothing. The error matches ErrCredentials.
@@ -42,7 +42,8 @@ func New(c Config) (*Server, error) {
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
-		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: &history{client: c.Client},
+		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client),
+		looking:  make(chan struct{}, 1),
 		watchers: make(chan struct{}, watchersMost),
 		counters: bounded.Map[string, *batches.Counter]{Most: batchesShown + watchersMost},
 	}

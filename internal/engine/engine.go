@@ -56,8 +56,8 @@ type Engine struct {
 
 	background sync.WaitGroup
 
-	mu   sync.Mutex // guards stop; held by Start and Stop only, all the way
-	stop func()     // ends the dispatcher and waits; nil when none runs
+	turn chan struct{} // holds one: one Start or Stop at a time; guards stop
+	stop func()        // ends the dispatcher and waits; nil when none runs
 }
 
 // New returns an Engine on the Redis that asynq uses. Limiter may be nil. Delivery is how long before its time a task
@@ -70,6 +70,7 @@ func New(
 		SortTimeout: sortTimeout, delivery: delivery, log: log, limiter: limiter, redis: client, list: list,
 		queues:    asynqdb.New(client),
 		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, log),
+		turn: make(chan struct{}, 1),
 	}
 	s.arrivals.Gather = gatherFor
 	s.arrivals.Call = func(ctx context.Context, _ struct{}, all []waitlist.Arrival) ([]waitlist.Arrived, error) {
@@ -82,8 +83,8 @@ func New(
 
 // Start lets the engine promote tasks until Stop. Of ctx only the values are kept. Starting twice does nothing.
 func (s *Engine) Start(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	if s.stop != nil {
 		return
 	}
@@ -103,8 +104,8 @@ func (s *Engine) Start(ctx context.Context) {
 // sends the answers that Changed and Begun left. When ctx ends first, what is under way is aborted. A stopped engine
 // can be started again.
 func (s *Engine) Stop(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	var late error
 	if s.stop != nil {
 		sorted := s.sorter.close()

@@ -28,7 +28,7 @@ type reporter struct {
 	list   *waitlist.Waitlist
 	logger *slog.Logger
 
-	sending sync.Mutex // one report at a time, so that answers are sent in order
+	sending chan struct{} // holds one: one report at a time, so that answers are sent in order
 
 	mu      sync.Mutex // guards what is below
 	answers map[string]reported
@@ -49,7 +49,7 @@ type reported struct {
 }
 
 func newReporter(list *waitlist.Waitlist, logger *slog.Logger) *reporter {
-	return &reporter{list: list, logger: logger, answers: map[string]reported{}}
+	return &reporter{list: list, logger: logger, answers: map[string]reported{}, sending: make(chan struct{}, 1)}
 }
 
 // answer queues an answer of a bucket. Sooner says that waiting tasks may start earlier by it.
@@ -125,8 +125,8 @@ func (r *reporter) send() {
 
 // flush sends all that is queued. What could not be sent stays queued.
 func (r *reporter) flush(ctx context.Context) error {
-	r.sending.Lock()
-	defer r.sending.Unlock()
+	r.sending <- struct{}{}
+	defer func() { <-r.sending }()
 	for {
 		answers, begun := r.take()
 		if len(answers)+len(begun) == 0 {
