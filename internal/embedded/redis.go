@@ -1,5 +1,8 @@
 // Package embedded runs a Redis inside the process. It keeps all data in memory. It serves `headway demo`,
 // `headway dev`, and tests in virtual time.
+//
+// The data and most commands are miniredis's. This package runs the scripts, in one prepared Lua state, and decides
+// when keys expire: miniredis would prepare a state for each call, and visit each key with each command.
 package embedded
 
 import (
@@ -7,20 +10,30 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Redis is a Redis server in memory.
+// Redis is a Redis server in memory. Its commands run one after the other, scripts and transactions as a whole. It
+// refuses the commands of unsupported with an error.
 type Redis struct {
-	server *miniredis.Miniredis
-	info   string
+	// server's lock guards what follows, up to counting. miniredis's own commands take this lock too.
+	server  *miniredis.Miniredis
+	info    string
+	scratch *inner      // for commands of this package itself
+	nested  map[int]any // by database: the context of a command for which the lock is held, see capture
+	scripts *scripts
+	expiry  expiry
 
-	mu       sync.Mutex // guards commands
-	commands map[string]int64
+	clients   sync.Map   // *client by *server.Peer
+	names     sync.Map   // names of scripts by their sums
+	capturing sync.Mutex // guards captured
+	captured  any
+
+	counting sync.Mutex // guards counts
+	counts   map[string]int64
 
 	listener *listener // nil without one
 }
@@ -28,14 +41,18 @@ type Redis struct {
 // New returns a server without a listener and without a password. Keys expire by time.Now, so by the clock of a
 // testing/synctest bubble if New is called in one. The caller closes the server.
 func New() *Redis {
-	r := &Redis{server: miniredis.NewMiniRedis(), info: info(rand.Text()), commands: map[string]int64{}}
+	r := &Redis{
+		server: miniredis.NewMiniRedis(), info: info(rand.Text()), nested: map[int]any{}, counts: map[string]int64{},
+		expiry: newExpiry(time.Now()),
+	}
 	first, err := r.server.Dial() // starts the server without a listener
 	if err != nil {
 		panic(fmt.Sprintf("start miniredis: %v", err)) // only a listener can fail
 	}
 	_ = first.Close()
-	r.server.ClockTTL(true)
 	r.server.Server().SetPreHook(r.hook)
+	r.scratch = r.newInner()
+	r.scripts = newScripts(r)
 	return r
 }
 
@@ -44,17 +61,26 @@ func (r *Redis) Serve(conn net.Conn) { r.server.Server().ServeConn(conn) }
 
 // Commands returns how many commands clients sent, without the commands that scripts call.
 func (r *Redis) Commands() (n int64) {
-	for _, of := range r.CommandsByName() {
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	for _, of := range r.counts {
 		n += of
 	}
 	return n
 }
 
-// CommandsByName returns Commands by the upper-case name of the command.
+// CommandsByName returns Commands by the upper-case name of the command. EVAL and EVALSHA are followed by a space and
+// the name of the script: see nameOf.
 func (r *Redis) CommandsByName() map[string]int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.commands)
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	return maps.Clone(r.counts)
+}
+
+func (r *Redis) count(name string) {
+	r.counting.Lock()
+	r.counts[name]++
+	r.counting.Unlock()
 }
 
 // Close closes all connections and waits until their goroutines end. The data is gone.
@@ -63,20 +89,4 @@ func (r *Redis) Close() {
 		r.listener.close()
 	}
 	r.server.Close()
-}
-
-func (r *Redis) hook(c *server.Peer, command string, args ...string) bool {
-	r.mu.Lock()
-	r.commands[command]++
-	r.mu.Unlock()
-	if command == "INFO" && len(args) == 1 && (strings.EqualFold(args[0], "server") || strings.EqualFold(args[0], "memory")) {
-		c.WriteBulk(r.info)
-		return true
-	}
-	return false
-}
-
-// info returns the fields of INFO that redisstore reads, which miniredis lacks. Run is the ID of this run of the server.
-func info(run string) string {
-	return "run_id:" + strings.ToLower(run) + "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 }
