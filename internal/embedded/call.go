@@ -67,9 +67,9 @@ func (s *scripts) call(l *lua.LState, raise bool) int {
 		}
 	}
 	if len(whole) == 0 {
-		return fail(l, "Please specify at least one argument for this redis.call()", raise)
+		return fail(l, "Please specify at least one argument for this redis lib call", raise)
 	}
-	command, srv := upper(whole[0]), s.redis.server.Server()
+	command, srv := upper(whole[0]), s.redis.serving
 	switch kinds[command] {
 	case data:
 	case unsupported:

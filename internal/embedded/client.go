@@ -38,7 +38,7 @@ func (r *Redis) newInner() *inner {
 func (r *Redis) dispatch(i *inner, context any, command ...string) []byte {
 	i.peer.Ctx = context
 	i.out.Reset()
-	r.server.Server().Dispatch(i.peer, command)
+	r.serving.Dispatch(i.peer, command)
 	i.peer.Flush()
 	return i.out.Bytes()
 }
@@ -53,7 +53,9 @@ func (r *Redis) ask(c *server.Peer, of *client, command ...string) string {
 	if of.probe == nil {
 		of.probe = r.newInner()
 	}
-	return string(r.dispatch(of.probe, c.Ctx, command...))
+	answer := string(r.dispatch(of.probe, c.Ctx, command...))
+	c.Ctx = of.probe.peer.Ctx // miniredis makes the context with the first command
+	return answer
 }
 
 // client returns the state of a connection, nil for a peer that a script of miniredis made.

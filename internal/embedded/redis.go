@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // Redis is a Redis server in memory. Its commands run one after the other, scripts and transactions as a whole. It
@@ -21,6 +22,7 @@ import (
 type Redis struct {
 	// server's lock guards what follows, up to counting. miniredis's own commands take this lock too.
 	server  *miniredis.Miniredis
+	serving *server.Server // of the server
 	info    string
 	scratch *inner      // for commands of this package itself
 	nested  map[int]any // by database: the context of a command for which the lock is held, see capture
@@ -31,6 +33,9 @@ type Redis struct {
 	names     sync.Map   // names of scripts by their sums
 	capturing sync.Mutex // guards captured
 	captured  any
+
+	closing sync.Mutex // guards closed
+	closed  bool
 
 	counting sync.Mutex // guards counts
 	counts   map[string]int64
@@ -50,14 +55,23 @@ func New() *Redis {
 		panic(fmt.Sprintf("start miniredis: %v", err)) // only a listener can fail
 	}
 	_ = first.Close()
-	r.server.Server().SetPreHook(r.hook)
+	r.serving = r.server.Server()
+	r.serving.SetPreHook(r.hook)
 	r.scratch = r.newInner()
 	r.scripts = newScripts(r)
 	return r
 }
 
-// Serve serves a connection until either end closes it. It returns at once.
-func (r *Redis) Serve(conn net.Conn) { r.server.Server().ServeConn(conn) }
+// Serve serves a connection until either end closes it. It returns at once. After Close it closes the connection.
+func (r *Redis) Serve(conn net.Conn) {
+	r.closing.Lock()
+	defer r.closing.Unlock()
+	if r.closed {
+		_ = conn.Close()
+		return
+	}
+	r.serving.ServeConn(conn)
+}
 
 // Commands returns how many commands clients sent, without the commands that scripts call.
 func (r *Redis) Commands() (n int64) {
@@ -88,5 +102,8 @@ func (r *Redis) Close() {
 	if r.listener != nil {
 		r.listener.close()
 	}
+	r.closing.Lock()
+	r.closed = true
+	r.closing.Unlock()
 	r.server.Close()
 }

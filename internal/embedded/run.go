@@ -32,7 +32,7 @@ func (r *Redis) run(c *server.Peer, db int, command string, args []string) {
 			return
 		}
 	}
-	r.server.Server().Dispatch(c, append([]string{command}, args...))
+	r.serving.Dispatch(c, append([]string{command}, args...))
 	switch command {
 	case "RENAME", "RENAMENX", "COPY":
 		if len(args) > 1 {

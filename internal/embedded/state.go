@@ -8,12 +8,12 @@ import (
 // registrySize bounds the values that are on Lua's stack at once, for unpack of long tables.
 const registrySize = 1 << 20
 
-// state is a Lua state with Redis's libraries. Each run of a script has its own globals, before the shared ones, which
-// scripts cannot change.
+// state is a Lua state with Redis's libraries. A script sees its globals through an empty table that refuses writes, so
+// nothing passes from one run to the next.
 type state struct {
 	*lua.LState
 
-	ofRuns *lua.LTable // the metatable of the globals of each run
+	shared, globals *lua.LTable
 }
 
 func newState(s *scripts) *state {
@@ -35,6 +35,7 @@ func newState(s *scripts) *state {
 		shared.RawSetString(name, lua.LNil)
 	}
 	shared.RawSetString("rawset", l.NewFunction(rawset))
+	shared.RawSetString("pcall", l.NewFunction(pcall(shared.RawGetString("pcall").(*lua.LFunction).GFunction)))
 	shared.RawSetString("cjson", l.table(map[string]lua.LGFunction{"decode": decode, "encode": encode}))
 	shared.RawSetString("os", l.table(map[string]lua.LGFunction{"clock": clock}))
 	redis := l.table(s.functions())
@@ -51,9 +52,9 @@ func newState(s *scripts) *state {
 			shared.RawSet(name, l.protected(library))
 		}
 	})
-	missing := l.NewFunction(missingGlobal)
-	l.SetMetatable(shared, l.metatable(missing))
-	l.ofRuns = l.metatable(shared)
+	l.SetMetatable(shared, l.metatable(l.NewFunction(missingGlobal)))
+	l.shared, l.globals = shared, l.protected(shared)
+	shared.RawSetString("_G", l.globals)
 	return l
 }
 
@@ -98,6 +99,20 @@ func rawset(l *lua.LState) int {
 	return 1
 }
 
+// pcall is Lua's, but returns the text of an error of redis.call.
+func pcall(of lua.LGFunction) lua.LGFunction {
+	return func(l *lua.LState) int {
+		n := of(l)
+		if n == 2 && l.Get(-2) == lua.LFalse {
+			if raised, ok := l.Get(-1).(*lua.LTable); ok && raised.RawGetString("err").Type() == lua.LTString {
+				l.Pop(1)
+				l.Push(raised.RawGetString("err"))
+			}
+		}
+		return n
+	}
+}
+
 func clock(l *lua.LState) int {
 	l.Push(lua.LNumber(0))
 	return 1
@@ -123,13 +138,10 @@ func encode(l *lua.LState) int {
 
 // run runs a script, and returns the first value that it returns.
 func (l *state) run(proto *lua.FunctionProto, keys, args []string) (lua.LValue, error) {
-	globals := l.CreateTable(0, 3)
-	globals.RawSetString("KEYS", l.list(keys))
-	globals.RawSetString("ARGV", l.list(args))
-	globals.RawSetString("_G", globals)
-	globals.Metatable = l.ofRuns
+	l.shared.RawSetString("KEYS", l.list(keys))
+	l.shared.RawSetString("ARGV", l.list(args))
 	script := l.NewFunctionFromProto(proto)
-	script.Env = globals
+	script.Env = l.globals
 	l.Push(script)
 	if err := l.PCall(0, 1, nil); err != nil {
 		return nil, err

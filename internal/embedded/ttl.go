@@ -48,7 +48,7 @@ func (r *Redis) setTTL(c *server.Peer, db int, command string, args []string) {
 			}
 		}
 	}
-	r.server.Server().Dispatch(c, whole)
+	r.serving.Dispatch(c, whole)
 	if at != 0 {
 		r.expiry.plan(place{db: db, key: args[0]}, at)
 		r.deleteExpired()
