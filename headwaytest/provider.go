@@ -16,8 +16,8 @@ type Provider struct {
 	// Meters are the limits that the API enforces exactly, with a bucket for each key. Windows leave nothing to the next
 	// one. Defaults to the meters of the fleet's limit of the provider's name.
 	Meters []reservations.Meter
-	// Slack makes each token bucket larger, by what refills in that time: a call may travel faster than the one before it.
-	// Defaults to the spread of the delays of [Network], which is none without that option. Negative means none.
+	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before it.
+	// Defaults to twice the largest delay of [Network], which is none without that option. Negative means none.
 	Slack time.Duration
 	// Latency draws the duration of a call. Defaults to none.
 	Latency func(r *rand.Rand) time.Duration
@@ -119,7 +119,7 @@ func (f *Fleet) Provider(name string, p Provider) *API {
 		p.Meters = f.settings.limits[i].Meters
 	}
 	if p.Slack == 0 {
-		p.Slack = f.settings.most - f.settings.least
+		p.Slack = 2 * f.settings.most
 	}
 	a := &API{
 		fleet: f, name: name, Provider: p, accounts: map[string]*account{},

@@ -141,6 +141,7 @@ func connect(w *network.Wire) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
 		Addr: "127.0.0.1:6379", Dialer: w.Dial, PoolSize: poolSize,
+		DialerRetries:            1, // between tries go-redis sleeps, and its PubSub holds a mutex meanwhile
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }

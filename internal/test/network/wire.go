@@ -18,7 +18,8 @@ const (
 	Up State = iota
 	// Refuse resets all connections, and refuses new ones.
 	Refuse
-	// Hang delivers nothing, and answers no dial. When it ends, all connections that hung are reset.
+	// Hang delivers nothing. A dial fails at once, as if its timeout had passed: go-redis's PubSub dials while it holds a
+	// mutex. When the state ends, all connections that hung are reset.
 	Hang
 )
 
@@ -102,7 +103,7 @@ func (w *Wire) loses() bool {
 }
 
 // Dial connects to the server; it is a Dialer of go-redis. The network and the address do not matter.
-func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (w *Wire) Dial(context.Context, string, string) (net.Conn, error) {
 	w.mu.Lock()
 	state := w.state
 	w.mu.Unlock()
@@ -110,11 +111,16 @@ func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	case Refuse:
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	case Hang:
-		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: os.ErrDeadlineExceeded}
 	case Up:
 	}
-	client, server := pipe(w.delay)
+	dialed := time.Now()
+	client, server := pipe(func() time.Duration {
+		if time.Now().Equal(dialed) { // go-redis's PubSub greets the server while it holds a mutex
+			return 0
+		}
+		return w.delay()
+	})
 	nowhere, _ := pipe(nil)
 	l := &link{Conn: client, wire: w, nowhere: nowhere}
 	w.mu.Lock()

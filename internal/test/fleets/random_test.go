@@ -1,0 +1,264 @@
+package fleets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// randomTask is a task of a random fleet, with what it really uses.
+type randomTask struct {
+	All  []reservations.Charge `json:"all"`
+	Used reservations.Tokens   `json:"used,omitempty"`
+}
+
+func (randomTask) TaskType() string                 { return "random" }
+func (r randomTask) Charges() []reservations.Charge { return r.All }
+
+// randomFleet is a fleet that a seed draws.
+type randomFleet struct {
+	*rand.Rand
+
+	workers, tasks int
+	api            reservations.Limit
+	limits         []reservations.Limit
+	provider       headwaytest.Provider
+	options        []headwaytest.Option
+	tenants        int // with a limit of their own; zero means none
+	flows          int
+	urgent         bool
+	settles        bool
+	perSecond      float64 // zero means a backlog
+	faults         []string
+}
+
+func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func newRandomFleet(seed uint64) *randomFleet {
+	r := rand.New(rand.NewPCG(seed, 7))
+	f := &randomFleet{
+		Rand: r, workers: 1 + r.IntN(4), tasks: one(r, 60, 120, 240), flows: one(r, 1, 1, 3), settles: r.IntN(3) == 0,
+		api: reservations.Limit{Name: "api"}, perSecond: one(r, 0, 0, 3, 20.),
+	}
+	for i := range one(r, 1, 1, 2, 3) {
+		f.api.Meters = append(f.api.Meters, f.meter(i))
+	}
+	if r.IntN(5) == 0 {
+		f.api.Meters = append(f.api.Meters, reservations.InFlight(one(r, 2, 5, 20)))
+	}
+	if m := &f.api.Meters[0]; m.Kind != reservations.KindWindow && m.Capacity >= 4 && r.IntN(4) == 0 {
+		m.Headroom, f.urgent = m.Capacity/4, true
+	}
+	f.limits = []reservations.Limit{f.api}
+	if r.IntN(4) == 0 {
+		f.tenants = one(r, 2, 5)
+		m := reservations.PerSecond("requests", one(r, 1., 5, 20))
+		f.limits = append(f.limits, reservations.Limit{Name: "tenant", Meters: []reservations.Meter{m}})
+	}
+	f.provider.Latency = one(r, headwaytest.Between(0, 0), headwaytest.Between(0, 50*time.Millisecond),
+		headwaytest.Between(50*time.Millisecond, 3*time.Second))
+	if r.IntN(3) == 0 {
+		f.provider.Refuse, f.provider.RetryAfter = one(r, .02, .1), one(r, time.Second, 5*time.Second)
+	}
+	if r.IntN(4) == 0 {
+		f.provider.Fail, f.provider.Drop = .02, .02
+	}
+	if r.IntN(2) == 0 {
+		f.options = append(f.options, headwaytest.Network(50*time.Microsecond, one(r, 200*time.Microsecond, 2*time.Millisecond)))
+	}
+	if r.IntN(4) == 0 {
+		f.options = append(f.options, headwaytest.BucketsInRedis())
+	}
+	for range one(r, 0, 0, 1, 1, 2, 3) {
+		f.faults = append(f.faults, one(r, "kill", "restart", "cut off", "slow", "redis down", "redis hangs", "redis loses",
+			"store down", "store hangs", "store loses", "redis slow", "faster", "slower"))
+	}
+	return f
+}
+
+// meter draws a meter. A window has room for all tasks within a few periods.
+func (f *randomFleet) meter(i int) reservations.Meter {
+	rate := one(f.Rand, 2., 10, 50, 200)
+	m := reservations.PerSecond("m"+strconv.Itoa(i), rate)
+	if i == 0 {
+		m.Name = "requests"
+	}
+	m.Capacity = max(1, rate*one(f.Rand, .5, 1, 5))
+	m.MaxReserved = one(f.Rand, reservations.Unlimited, reservations.NoReserved, rate, 20*rate)
+	if i > 0 && f.IntN(4) == 0 {
+		m = reservations.Meter{
+			Name: m.Name, Kind: reservations.KindWindow, Rate: max(20, 2*rate), Period: 10 * time.Second,
+			MaxReserved: reservations.Unlimited,
+		}
+	}
+	return m
+}
+
+// task draws the task of a number.
+func (f *randomFleet) task(n int) tasks.Args {
+	r := rand.New(rand.NewPCG(uint64(n), 11))
+	charge := reservations.Charge{Limit: "api", Tokens: reservations.Tokens{}, Flow: "flow" + strconv.Itoa(n%f.flows)}
+	t := randomTask{Used: reservations.Tokens{}}
+	for i, m := range f.api.Meters {
+		if m.Kind == reservations.KindInFlight {
+			continue
+		}
+		size := 1.
+		if i > 0 {
+			size = max(.01, m.Cap()*.3*r.Float64())
+		}
+		if m.Kind == reservations.KindWindow {
+			size = 1
+		}
+		charge.Tokens[m.Name] = size
+		if f.settles && i > 0 && m.Kind != reservations.KindWindow {
+			t.Used[m.Name] = size * (.2 + .8*r.Float64())
+		}
+	}
+	charge.Urgent = f.urgent && n%5 == 0
+	if f.tenants > 0 {
+		t.All = append(t.All, reservations.Charge{
+			Limit: "tenant", Key: strconv.Itoa(n % f.tenants), Tokens: reservations.Tokens{"requests": 1},
+		})
+	}
+	t.All = append(t.All, charge)
+	return t
+}
+
+// plan lets a fault happen at a random moment.
+func (f *randomFleet) plan(fleet *headwaytest.Fleet, api *headwaytest.API, fault string) {
+	at := time.Duration(f.Float64() * float64(20*time.Second))
+	d := one(f.Rand, 500*time.Millisecond, 4*time.Second, 15*time.Second)
+	n := f.IntN(f.workers)
+	fleet.At(at, func() {
+		switch fault {
+		case "kill", "restart":
+			fleet.Worker(n).Kill()
+			if fault == "restart" || f.workers == 1 {
+				fleet.At(fleet.Elapsed()+d, func() { fleet.Restart(n) })
+			}
+		case "cut off":
+			fleet.Worker(n).CutOff(d)
+		case "slow":
+			fleet.Worker(n).Slow(200*time.Millisecond, d)
+		case "redis down":
+			fleet.Redis.Down(d)
+		case "redis hangs":
+			fleet.Redis.Hang(d)
+		case "redis loses":
+			fleet.Redis.Lose(.02, d)
+		case "redis slow":
+			fleet.Redis.Slow(50*time.Millisecond, d)
+		case "store down":
+			fleet.Store.Down(d)
+		case "store hangs":
+			fleet.Store.Hang(d)
+		case "store loses":
+			fleet.Store.Lose(.05, d)
+		case "faster", "slower":
+			f.change(fleet, api, fault == "faster")
+		}
+	})
+}
+
+// change sets other rates. The provider is the more generous one while the change is under way.
+func (f *randomFleet) change(fleet *headwaytest.Fleet, api *headwaytest.API, faster bool) {
+	next := f.api
+	next.Meters = nil
+	for _, m := range f.api.Meters {
+		if m.Kind == reservations.KindBucket || m.Kind == "" {
+			capacity := m.Cap()
+			if m.Rate /= 2; faster {
+				m.Rate *= 4
+			}
+			m.Capacity = capacity
+		}
+		next.Meters = append(next.Meters, m)
+	}
+	if faster {
+		api.SetMeters(next.Meters...)
+	}
+	fleet.SetLimits(append([]reservations.Limit{next}, f.limits[1:]...)...)
+}
+
+func (f *randomFleet) String() string {
+	return fmt.Sprintf("%d workers, %d tasks (%g/s), %d tenants, faults %q, limit %+v", f.workers, f.tasks, f.perSecond, f.tenants,
+		f.faults, f.api)
+}
+
+// run runs the fleet until all tasks have ended.
+func (f *randomFleet) run(t *testing.T, seed uint64) {
+	headwaytest.Run(t, func(fleet *headwaytest.Fleet) {
+		api := fleet.Provider("api", f.provider)
+		fleet.Workers(f.workers, func(w *worker.Worker) {
+			caller := api.Caller()
+			worker.Handle(w, func(ctx context.Context, job *worker.Job[randomTask]) error {
+				charge := job.Args.All[len(job.Args.All)-1]
+				err := caller.Do(ctx, headwaytest.Call{Tokens: charge.Tokens, Used: job.Args.Used})
+				if refused, ok := errors.AsType[*headwaytest.RefusedError](err); ok && refused != nil {
+					return err // nothing was used, and nothing is settled
+				}
+				if ctx.Err() == nil {
+					job.Use(job.Args.Used)
+				}
+				return err
+			})
+		})
+		last := time.Duration(0)
+		if f.perSecond == 0 {
+			fleet.Backlog(f.tasks, f.task)
+		} else {
+			var times []time.Duration
+			for range f.tasks {
+				last += time.Duration(f.ExpFloat64() / f.perSecond * float64(time.Second))
+				times = append(times, last)
+			}
+			fleet.Replay(times, f.task)
+		}
+		for _, fault := range f.faults {
+			f.plan(fleet, api, fault)
+		}
+		fleet.Run(last + 40*time.Second) // all faults have begun and ended
+		fleet.Drain(4 * time.Hour)
+		if r := fleet.Report(); r.Violations > 0 || r.Lost > 0 || r.Done < f.tasks {
+			t.Errorf("seed %d: %v: %v", seed, f, r)
+		}
+	}, append(f.options, headwaytest.Limits(f.limits...), headwaytest.Seed(seed))...)
+}
+
+// Whatever a fleet is and whatever fails, no call exceeds the limit and no task is lost. HEADWAY_FLEETS is the number of
+// fleets, HEADWAY_FLEETS_FROM the first seed.
+func TestRandomFleets(t *testing.T) {
+	t.Parallel()
+	fleets, from := number(t, "HEADWAY_FLEETS", 24), number(t, "HEADWAY_FLEETS_FROM", 0)
+	for seed := from; seed < from+fleets; seed++ {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
+			newRandomFleet(uint64(seed)).run(t, uint64(seed))
+		})
+	}
+}
+
+// number returns a number of the environment.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s is %q: must be a number of zero or more", name, text)
+	}
+	return n
+}
