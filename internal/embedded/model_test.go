@@ -10,16 +10,16 @@ import (
 // TestRandomCommandsAnswerAsRedis runs random commands on a real Redis and in memory, half of them from a script.
 func TestRandomCommandsAnswerAsRedis(t *testing.T) {
 	t.Parallel()
-	real, memory := twoRedis(t)
+	actual, memory := twoRedis(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		answer(t, real, command{"FLUSHDB"})
+		answer(t, actual, command{"FLUSHDB"})
 		answer(t, memory, command{"FLUSHDB"})
 		for range rapid.IntRange(1, 60).Draw(rt, "commands") {
 			c := randomCommand(rt)
 			if rapid.Bool().Draw(rt, "in a script") {
 				c = append(command{"EVAL", `return redis.call(unpack(ARGV))`, 0}, c...)
 			}
-			if want, got := answer(t, real, c), answer(t, memory, c); want != got {
+			if want, got := answer(t, actual, c), answer(t, memory, c); want != got {
 				rt.Fatalf("%q:\nRedis  %s\nmemory %s", c, want, got)
 			}
 		}

@@ -43,7 +43,8 @@ func (r *Redis) run(c *server.Peer, db int, command string, args []string) {
 	}
 }
 
-// info returns the fields of INFO that redisstore reads, which miniredis lacks. Run is the ID of this run of the server.
+// info returns the fields of INFO that redisstore reads, which miniredis lacks. Run is the ID of this run of the
+// server.
 func info(run string) string {
 	return "run_id:" + strings.ToLower(run) + "\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 }

@@ -30,7 +30,8 @@ func newState(s *scripts) *state {
 	}
 	shared := l.G.Global
 	for _, name := range []string{
-		"_G", "_GOPHER_LUA_VERSION", "_printregs", "dofile", "getfenv", "loadfile", "module", "newproxy", "print", "require", "setfenv",
+		"_G", "_GOPHER_LUA_VERSION", "_printregs", "dofile", "getfenv", "loadfile", "module", "newproxy", "print",
+		"require", "setfenv",
 	} {
 		shared.RawSetString(name, lua.LNil)
 	}
