@@ -12,10 +12,10 @@ import (
 
 // client is a connection. Its goroutine alone uses it.
 type client struct {
-	inside bool // miniredis runs its command now: the hook leaves it alone
+	inside bool // a peer of this package: the hook leaves its commands alone
 	ready  bool // authenticated, and without a subscription
 	db     int
-	probe  *inner     // shares the connection's context, but writes elsewhere; nil before the first use
+	probe  *inner     // runs the connection's commands and collects the answers
 	multi  bool       // between MULTI and EXEC
 	failed bool       // a command since MULTI was refused
 	queue  [][]string // the commands since MULTI
@@ -50,9 +50,6 @@ func (r *Redis) do(db int, command ...string) []byte {
 
 // ask runs one command as if the connection c had sent it. The caller does not hold the lock.
 func (r *Redis) ask(c *server.Peer, of *client, command ...string) string {
-	if of.probe == nil {
-		of.probe = r.newInner()
-	}
 	answer := string(r.dispatch(of.probe, c.Ctx, command...))
 	c.Ctx = of.probe.peer.Ctx // miniredis makes the context with the first command
 	return answer
@@ -66,13 +63,11 @@ func (r *Redis) client(c *server.Peer) *client {
 	if c.Ctx != nil { // only before the first command of a connection is it nil
 		return nil
 	}
-	of := &client{}
+	of := &client{probe: r.newInner()}
 	r.clients.Store(c, of)
 	c.OnDisconnect(func() {
 		r.clients.Delete(c)
-		if of.probe != nil {
-			r.clients.Delete(of.probe.peer)
-		}
+		r.clients.Delete(of.probe.peer)
 	})
 	return of
 }
@@ -137,20 +132,29 @@ func (r *Redis) hook(c *server.Peer, command string, args ...string) bool {
 		r.server.Unlock()
 		return false
 	default:
-		r.server.Lock()
-		defer r.server.Unlock()
-		r.expire()
-		r.runFor(c, of, command, args)
+		r.runFor(c, of, append([]string{command}, args...))
 	}
 	return true
 }
 
-// runFor runs a command of a connection. The caller holds the lock.
-func (r *Redis) runFor(c *server.Peer, of *client, command string, args []string) {
-	context := c.Ctx
-	c.Ctx, of.inside = r.nested[of.db], true
-	defer func() { c.Ctx, of.inside = context, false }()
-	r.run(c, of.db, command, args)
+// runFor runs commands of a connection as a whole. It writes the answers after it has released the lock, because a
+// write may wait for the client.
+func (r *Redis) runFor(c *server.Peer, of *client, commands ...[]string) {
+	out := of.probe
+	out.out.Reset()
+	out.peer.Resp3 = c.Resp3
+	func() {
+		r.server.Lock()
+		defer r.server.Unlock()
+		out.peer.Ctx = r.nested[of.db]
+		r.expire()
+		for _, command := range commands {
+			r.run(out.peer, of.db, command[0], command[1:])
+		}
+	}()
+	out.peer.Flush()
+	out.peer.Resp3 = false
+	c.WriteRaw(out.out.String())
 }
 
 func (r *Redis) selectDB(c *server.Peer, of *client, args []string) {

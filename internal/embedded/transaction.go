@@ -26,13 +26,8 @@ func (r *Redis) transact(c *server.Peer, of *client, command string, args []stri
 		of.multi, of.queue = false, nil
 		c.WriteError("EXECABORT Transaction discarded because of previous errors.")
 	default:
-		r.server.Lock()
-		defer r.server.Unlock()
-		r.expire()
 		c.WriteLen(len(of.queue))
-		for _, queued := range of.queue {
-			r.runFor(c, of, queued[0], queued[1:])
-		}
+		r.runFor(c, of, of.queue...)
 		of.multi, of.queue = false, nil
 	}
 }
