@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -116,12 +115,4 @@ func failWith(l *lua.LState, text string, raise bool) int {
 	}
 	l.Error(t, 1)
 	return 0
-}
-
-// numeral is the text of a number as Redis passes it to a command.
-func numeral(n float64) string {
-	if whole := int64(n); n > -1<<62 && n < 1<<62 && float64(whole) == n {
-		return strconv.FormatInt(whole, 10)
-	}
-	return strconv.FormatFloat(n, 'g', 17, 64)
 }

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"math"
+
 	luajson "github.com/alicebob/miniredis/v2/gopher-json"
 	lua "github.com/yuin/gopher-lua"
 )
@@ -36,6 +38,12 @@ func newState(s *scripts) *state {
 		shared.RawSetString(name, lua.LNil)
 	}
 	shared.RawSetString("rawset", l.NewFunction(rawset))
+	if library, ok := shared.RawGetString("math").(*lua.LTable); ok {
+		library.RawSetString("huge", lua.LNumber(math.Inf(1))) // gopher-lua has the largest finite number
+	}
+	if original, ok := shared.RawGetString("tonumber").(*lua.LFunction); ok {
+		shared.RawSetString("tonumber", l.NewFunction(tonumber(original)))
+	}
 	shared.RawSetString("pcall", l.NewFunction(pcall(shared.RawGetString("pcall").(*lua.LFunction).GFunction)))
 	shared.RawSetString("cjson", l.table(map[string]lua.LGFunction{"decode": decode, "encode": encode}))
 	shared.RawSetString("os", l.table(map[string]lua.LGFunction{"clock": clock}))
