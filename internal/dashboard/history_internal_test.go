@@ -20,7 +20,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	began := time.Date(2026, 11, 21, 23, 10, 0, 0, time.UTC)
 	now := began
-	pages := []*history{{client: client}, {client: client}}
+	pages := []*history{newHistory(client), newHistory(client)}
 	var buckets []overview.Bucket
 	for i := range 3 * bucketsMost {
 		buckets = append(buckets, overview.Bucket{Bucket: strings.Repeat("k", i+1), Waiting: i})
