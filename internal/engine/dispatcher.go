@@ -28,7 +28,8 @@ const (
 	dispatcherLease = 400 * time.Millisecond
 	// dispatcherPause is the shortest time between two looks.
 	dispatcherPause = 10 * time.Millisecond
-	// headsMost is how many tasks at the head of a waitlist are planned at once, promotedMost how many promoted ones.
+	// headsMost is how many tasks at the head of a waitlist are planned at once, promotedMost how many promoted ones. See
+	// reads.
 	headsMost    = 256
 	promotedMost = 1024
 	// beginWithin is how long a promoted task has to begin until it counts as waiting again.
@@ -71,6 +72,7 @@ type dispatcher struct {
 	timer *time.Timer
 
 	// What is below belongs to the goroutine of run.
+	reads   reads
 	paused  map[string]bool // by queue, as of checked
 	seen    map[string]bool // the queues that were checked then
 	checked time.Time
@@ -88,7 +90,7 @@ type waking struct {
 }
 
 func newDispatcher(s *Engine) *dispatcher {
-	return &dispatcher{s: s, id: uuid.NewString(), timer: time.NewTimer(0), paused: map[string]bool{}}
+	return &dispatcher{s: s, id: uuid.NewString(), timer: time.NewTimer(0), paused: map[string]bool{}, reads: reads{}}
 }
 
 // look has the dispatcher look in d, unless it looks sooner anyway.
@@ -141,6 +143,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	duty := waitlist.Duty{
 		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
+		Few: headsLeast, Some: d.reads,
 	}
 	look, err := d.s.list.Look(ctx, duty, slices.Collect(maps.Keys(d.paused)))
 	if err != nil {
@@ -148,6 +151,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 	}
 	if d.onDuty.Store(look.OnDuty); !look.OnDuty {
 		d.awake = nil
+		clear(d.reads)
 		return look.Rest, nil
 	}
 	if look.TookOver {
@@ -184,15 +188,17 @@ func (d *dispatcher) promote(ctx context.Context, look waitlist.Look) (time.Dura
 	rank := map[waitlist.Task]int{} // below zero for urgent tasks
 	paused := func(w waitlist.Waiting) bool { return d.paused[w.Queue] }
 	for _, due := range look.Due {
+		read := len(due.Heads)
 		due.Heads = slices.DeleteFunc(due.Heads, paused)
 		due.Promoted = slices.DeleteFunc(due.Promoted, paused)
 		p, err := plan(due, look.Now, d.s.delivery)
 		if err != nil {
 			d.s.log.WarnContext(ctx, "state of a bucket not readable", slog.Any("error", err))
 		}
-		if len(due.Heads) == 0 && len(d.paused) > 0 {
+		if len(due.Heads) == 0 && len(d.paused) > 0 && (read == 0 || !due.More) {
 			p.Next = pausedEvery
 		}
+		d.reads.learn(due, len(p.Promote))
 		for _, w := range due.Heads {
 			if w.Urgent {
 				rank[w.Task] = -1

@@ -23,7 +23,8 @@ const (
 //
 // The bucket's last answer is filled up to now. The tasks that were promoted and have not begun are planned first,
 // then the heads of the list, in order. A task is promoted if it can start before the next look, plus what a delivery
-// takes. The first one that is later says when to look again. Nothing is promised: a promoted task asks its bucket.
+// takes. The first one that is later says when to look again; where all can start and others wait behind them, that is
+// at once. Nothing is promised: a promoted task asks its bucket.
 func plan(due waitlist.Due, now time.Time, delivery time.Duration) (waitlist.Plan, error) {
 	p := waitlist.Plan{Bucket: due.Bucket, Planned: due.Planned}
 	if len(due.Heads) == 0 {
@@ -52,7 +53,9 @@ func plan(due waitlist.Due, now time.Time, delivery time.Duration) (waitlist.Pla
 		}
 	}
 	starts := b.Plan(now, asks, until)
-	p.Next = lookEvery
+	if p.Next = lookEvery; due.More {
+		p.Next = dispatcherPause
+	}
 	for i, at := range starts {
 		if at.After(until) {
 			p.Next = max(lookEvery, at.Sub(now)-delivery)

@@ -1,6 +1,7 @@
 package waitlist
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"time"
@@ -20,6 +21,9 @@ type Duty struct {
 	Lease time.Duration
 	// Heads is the largest number of waiting tasks of a bucket that a look returns, Promoted that of promoted tasks.
 	Heads, Promoted int
+	// Few is the same as Heads for a bucket that has no number of its own in Some. Zero means Heads.
+	Few  int
+	Some map[string]int
 	// Retry is the time after which a promoted task that has not begun goes back to its place.
 	Retry time.Duration
 }
@@ -80,10 +84,13 @@ type Waiting struct {
 func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, error) {
 	args := []any{
 		duty.ID, duty.Rest.Microseconds(), duty.Lease.Microseconds(), max(1, duty.Heads), max(1, duty.Promoted),
-		duty.Retry.Microseconds(), dueMost,
+		duty.Retry.Microseconds(), dueMost, max(1, cmp.Or(duty.Few, duty.Heads)), len(paused),
 	}
 	for _, queue := range paused {
 		args = append(args, url.PathEscape(queue))
+	}
+	for bucket, heads := range duty.Some {
+		args = append(args, bucket, min(max(1, heads), max(1, duty.Heads)))
 	}
 	r := w.run(ctx, "look at the waitlists", w.scripts.look, args...)
 	look := Look{Now: r.moment(), OnDuty: r.flag(), TookOver: r.flag(), Rest: r.duration()}

@@ -9,16 +9,21 @@
 --	ARGV[6]    -> the most promoted tasks of a bucket.
 --	ARGV[7]    -> how long a promoted task has to begin.
 --	ARGV[8]    -> how many buckets to look at.
---	ARGV[9...] -> escaped names of paused queues.
+--	ARGV[9]    -> the heads of a bucket that is not named below.
+--	ARGV[10]   -> number of paused queues; then their escaped names.
+--	then buckets, each with the number of its heads.
 --
 -- Output: now; "1" on duty; "1" took over; rest; number of buckets; number of rung tasks; the rung tasks (see ring).
 -- For each bucket: bucket; planned; state; offset; "1" failed; number of promoted tasks; how many of them follow;
 -- these tasks; number of heads; the heads; "1" if other tasks wait behind them. For each task: task; tag; tokens; "1"
 -- urgent; "1" reserved; when it was promoted.
 local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
-local most, promotedMost, paused = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
-for i = 9, #ARGV do
+local most, promotedMost, few, paused, some = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[9]), {}, {}
+for i = 11, 10 + tonumber(ARGV[10]) do
 	paused[ARGV[i]] = true
+end
+for i = 11 + tonumber(ARGV[10]), #ARGV, 2 do
+	some[ARGV[i]] = tonumber(ARGV[i + 1])
 end
 local duty, ends, last = unpack(redis.call("HMGET", KEYS[3], "id", "until", "now"))
 if last and now < number(last) - 1000000 then -- the clock ran back: plans and offsets are wrong
@@ -77,7 +82,7 @@ end
 local function addHeads(bucket)
 	add(answer, "0")
 	local number, found, lost = #answer, 0, {}
-	local others = first(bucket, most, paused, function(head)
+	local others = first(bucket, some[bucket] or few, paused, function(head)
 		if head.record then
 			addTask(head.task, head.record, "0")
 			found = found + 1
