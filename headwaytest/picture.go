@@ -76,7 +76,7 @@ func (r Report) String() string {
 		row(line.Name, "%d calls, %.2f %% used, %d violations; %d refused, %d failed, %d ignored a refusal",
 			p.Calls, 100*r.Use[line.Name], p.Count, p.Refused, p.Failed, p.Ignored)
 		for _, v := range p.Violations {
-			row("", "violation at %v: %s%s needed %g, had %.4g", v.At, v.Meter, v.Key, v.Need, v.Had)
+			row("", "violation at %v: %s %s needed %g, had %.7g", v.At, v.Meter, v.Key, v.Need, v.Had)
 		}
 	}
 	_ = w.Flush() // a strings.Builder never fails

@@ -17,7 +17,8 @@ type Provider struct {
 	// one. Defaults to the meters of the fleet's limit of the provider's name.
 	Meters []reservations.Meter
 	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before it.
-	// Defaults to twice the largest delay of [Network], which is none without that option. Negative means none.
+	// Defaults to three times the largest delay of [Network] (the answer of a bucket, and a round trip before the call), and to two microseconds more with [BucketsInRedis], because the
+	// clock of Redis counts in microseconds. So it is none without these options. Negative means none.
 	Slack time.Duration
 	// Latency draws the duration of a call. Defaults to none.
 	Latency func(r *rand.Rand) time.Duration
@@ -119,7 +120,10 @@ func (f *Fleet) Provider(name string, p Provider) *API {
 		p.Meters = f.settings.limits[i].Meters
 	}
 	if p.Slack == 0 {
-		p.Slack = 2 * f.settings.most
+		p.Slack = 3 * f.settings.most
+		if f.settings.inRedis {
+			p.Slack += 2 * time.Microsecond
+		}
 	}
 	a := &API{
 		fleet: f, name: name, Provider: p, accounts: map[string]*account{},
@@ -129,25 +133,26 @@ func (f *Fleet) Provider(name string, p Provider) *API {
 	return a
 }
 
-// SetMeters changes the limits that the API enforces. What is left in its buckets stays, up to the new capacity.
+// SetMeters changes the limits that the API enforces: as many meters, in the same order. What is left in its buckets
+// stays, up to the new capacity.
 func (a *API) SetMeters(meters ...reservations.Meter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
 	a.Meters = meters
-	for key, old := range a.accounts {
-		old.fill(now)
+	for _, acc := range a.accounts {
+		acc.fill(now)
+		old, oldUse := acc.meters, acc.use
 		next := a.newAccount(now)
-		for i, m := range next.meters {
-			if i < len(old.meters) {
-				_, had, _ := old.meters[i].Limits()
+		acc.meters, acc.use = next.meters, next.use // calls that run end in the same account
+		for i, m := range acc.meters {
+			if i < len(old) {
+				_, had, _ := old[i].Limits()
 				_, _, full := m.Limits()
 				m.Add(min(had, full) - full)
-				next.use[i] = old.use[i]
+				acc.use[i] = oldUse[i]
 			}
 		}
-		next.wanted, next.blockedAt, next.blockedUntil = old.wanted, old.blockedAt, old.blockedUntil
-		a.accounts[key] = next
 	}
 }
 

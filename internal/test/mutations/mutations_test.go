@@ -1,0 +1,108 @@
+package mutations_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/longtest"
+)
+
+// mutation replaces a text of the production code by a faulty one.
+type mutation struct {
+	name, file, right, wrong string
+	seen                     string // what TestFleet says of it
+}
+
+const (
+	exceeded = "exceeded the limit or ignored"
+	lost     = "is lost or ran twice"
+	place    = "lost its place"
+	unused   = "the limit is not used"
+)
+
+func mutations() []mutation {
+	return []mutation{
+		{
+			"limit 1 % too fast", "internal/bucket/bucket.go", "came := b.comes(s.Filling, to)", "came := 1.01 * b.comes(s.Filling, to)",
+			exceeded,
+		},
+		{
+			"capacity one too high", "internal/bucket/bucket.go", "min(f.Capacity, s.Filling.Capacity, s.Started+came)",
+			"min(f.Capacity+1, s.Filling.Capacity+1, s.Started+came)", exceeded,
+		},
+		{
+			"promoted task lost", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
+			`if i % 50 ~= 1 then redis.call("RPUSH", KEYS[1], others[i]) end`, lost,
+		},
+		{
+			"promoted task delivered twice", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
+			`redis.call("RPUSH", KEYS[1], others[i], others[i])`, lost,
+		},
+		{
+			"no place kept", "internal/waitlist/lua/order.lua", `redis.call("ZRANGE",`, `redis.call("ZREVRANGE",`, place,
+		},
+		{
+			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Block(soon, d.charge(), refusal.After)",
+			"all, err := g.limiter.Block(soon, d.charge(), time.Millisecond)", exceeded,
+		},
+		{
+			"settlement lost", "worker/settle.go", "if len(charged) == 0 {", "if len(charged) >= 0 {", unused,
+		},
+		{
+			"dispatcher asleep", "internal/engine/dispatcher.go", "if len(look.Due) == 0 {", "if len(look.Due) >= 0 {", unused,
+		},
+	}
+}
+
+// A fleet in virtual time sees each planted fault, and names it.
+func TestEachMutationIsSeen(t *testing.T) {
+	t.Parallel()
+	longtest.Only(t, 4*time.Minute)
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutations() {
+		t.Run(m.name, func(t *testing.T) { //nolint:paralleltest // each compiles the whole program
+			file := filepath.Join(root, m.file)
+			text, err := os.ReadFile(file) //nolint:gosec // named by the table
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), m.right) {
+				t.Fatalf("%s: %q is not in it: the table needs another mutation", m.file, m.right)
+			}
+			folder := t.TempDir()
+			mutated, overlay := filepath.Join(folder, "mutated"), filepath.Join(folder, "overlay.json")
+			write(t, mutated, strings.ReplaceAll(string(text), m.right, m.wrong))
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, overlay, string(replace))
+			//nolint:gosec // a test of this package
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestFleet$", ".")
+			output, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(output), m.seen) {
+				t.Errorf("want a red test that says %q: %v\n%s", m.seen, err, output)
+			}
+			for line := range strings.Lines(string(output)) {
+				if strings.Contains(line, "_test.go:") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+		})
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
