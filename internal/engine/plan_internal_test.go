@@ -16,7 +16,7 @@ import (
 // bucketState returns a bucket of 100 tokens a second with left tokens at simBase.
 func bucketState(t *testing.T, left float64) []byte {
 	t.Helper()
-	limit := hundred(0)[0]
+	limit := hundred()
 	start := bucket.Request{Op: bucket.OpStart, Promoted: true, Tokens: []float64{100 - left}}
 	b, o := bucket.Step(bucket.Bucket{}, limit.Rules(), simBase, start)
 	if !o.Started() {

@@ -32,8 +32,8 @@ func mutations() []mutation {
 			exceeded,
 		},
 		{
-			"capacity one too high", "internal/bucket/bucket.go", "min(f.Capacity, s.Filling.Capacity, s.Started+came)",
-			"min(f.Capacity+1, s.Filling.Capacity+1, s.Started+came)", exceeded,
+			"capacity one too high", "reservations/meter.go", "Capacity: m.Cap(), Headroom", "Capacity: m.Cap() + 1, Headroom",
+			exceeded,
 		},
 		{
 			"promoted task lost", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,

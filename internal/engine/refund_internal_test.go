@@ -13,7 +13,7 @@ import (
 func TestRefundDuringAHold(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "fleet", Meters: []reservations.Meter{
-		tokenMeter("requests", 10, 10, 0), tokenMeter("tokens", 1000, 1000, 0),
+		tokenMeter("requests", 10, 10), tokenMeter("tokens", 1000, 1000),
 	}}
 	var b bucket.Bucket
 	ask := func(ms int, r bucket.Request) (o bucket.Answer) {
