@@ -46,7 +46,7 @@ type requeuer struct {
 
 func newRequeuer(store *Store, client redis.UniversalClient) *requeuer {
 	return &requeuer{
-		store: store, client: asynq.NewClientFromRedisClient(client),
+		store: store, client: asynq.NewClientFromRedisClient(asynqdb.ForClient(client)),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -28,7 +29,7 @@ func newGuard(
 	}
 	g := &guard{
 		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(),
-		enqueuer: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
+		enqueuer: asynq.NewClientFromRedisClient(asynqdb.ForClient(client)), inspector: asynq.NewInspectorFromRedisClient(client),
 		trace: newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
 		fleet:  newFleet(client, limiter, types, c.Logger),

@@ -34,8 +34,8 @@ const (
 	settleTimeoutDefault = time.Minute
 	// maxRefusalsDefault is how often a task may be refused by its provider until that counts as a failure.
 	maxRefusalsDefault = 20
-	// taskCheckInterval is how often an idle server looks for tasks: asynq's default of a second would make promoted
-	// tasks late.
+	// taskCheckInterval is how often a server looks for tasks that finds none and receives no messages: asynq's default of
+	// a second would make promoted tasks late. An idle Worker does not look so often, see asynqdb.Server.Listen.
 	taskCheckInterval = 50 * time.Millisecond
 	// delayedTaskCheckInterval is how often asynq's forwarder looks for tasks that no dispatcher promoted: the safety
 	// net.

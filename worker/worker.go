@@ -33,6 +33,7 @@ type Worker struct {
 	client redis.UniversalClient
 	server *asynq.Server // nil until Start
 	broker *asynqdb.Server
+	quiet  func() // ends the listening of broker; nil until Start
 	guard  *guard
 
 	handlers map[string]registration // turn guards it until Start; from then on it stays as it is
@@ -59,7 +60,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping.Done()}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
-		Stopping: w.guard.stopping.Done(), Sorting: w.guard.engine.Sorting,
+		Stopping: w.guard.stopping.Done(), Sorting: w.guard.engine.Sorting, Queues: queues(),
 		Free: func() int { return w.guard.free(w.config.Concurrency) },
 	})
 	return w, nil
@@ -117,7 +118,9 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	err := w.guard.start(ctx, func() error {
 		w.server = w.newServer(ctx)
+		w.quiet = w.broker.Listen(ctx)
 		if err := w.server.Start(asynq.HandlerFunc(w.process)); err != nil {
+			w.quiet()
 			return fmt.Errorf("start server: %w", err)
 		}
 		return nil
@@ -184,6 +187,7 @@ func (w *Worker) close(ctx context.Context) <-chan struct{} {
 	go func() { //nolint:contextcheck // goes on after ctx
 		defer close(w.closed)
 		w.server.Shutdown()
+		w.quiet()
 		w.broker.PutBack()
 	}()
 	return w.closed

@@ -37,7 +37,7 @@ type DB struct {
 func New(client redis.UniversalClient) *DB {
 	return &DB{
 		client: client, inspector: asynq.NewInspectorFromRedisClient(client), process: uuid.NewString(),
-		wake: lua.Script(files, "woken", "wake"), pending: lua.Script(files, "woken", "pending"),
+		wake: lua.Script(files, "announce", "woken", "wake"), pending: lua.Script(files, "woken", "pending"),
 		take: lua.Script(files, "woken", "take"), delay: lua.Script(files, "delay"),
 		first: lua.Script(files, "first"), skip: lua.Script(files, "skip"), remove: lua.Script(files, "delete"),
 	}

@@ -1,6 +1,7 @@
 package asynqdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -42,12 +43,18 @@ type lease struct {
 // dequeue returns a task that was taken before, or the task of a lost answer, or else the next task of the queue. A
 // task that was taken before may be of another queue: asynq reads the queue from the message.
 //
+// If all queues were empty, dequeue first waits for a message, see [Server.Listen].
+//
 // Without the tasks of lost answers no worker would know of them before their lease ends. Each dequeue asks for a lease
 // that ends some microseconds later than asynq's, and the tasks are found by that lease.
 func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	if message, ok := s.next(); ok {
 		return redis.NewCmdResult(message, nil)
 	}
+	if !s.idle.wait(s.Stopping) {
+		return redis.NewCmdResult(nil, redis.Nil)
+	}
+	heard := s.idle.heard()
 	ends, _ := call.args[0].(int64)
 	queue, prefix := call.keys[3], call.args[1]
 	if marked := s.lostLease(queue); marked != "" {
@@ -64,6 +71,7 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	if away(err) {
 		s.lose(queue, lease{ends: ends, marked: marked})
 	}
+	s.idle.found(call.keys[0], heard, err == nil && len(found) == 0 && !sorting, cmp.Or(s.Net, NetDefault))
 	if err == nil && len(found) == 0 {
 		err = redis.Nil
 	}

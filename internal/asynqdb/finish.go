@@ -25,6 +25,11 @@ const (
 func (s *Server) finish(ctx context.Context, call script) *redis.Cmd {
 	run := func() *redis.Cmd { return s.shared.EvalSha(ctx, call.sha1, call.keys, call.args...) }
 	cmd, key := run(), call.taskKey()
+	defer func() {
+		if call.isRequeue() {
+			s.announce(ctx, call.keys[2])
+		}
+	}()
 	for pause := awayPauseMin; key != "" && away(cmd.Err()); pause = min(2*pause, awayPauseMax) {
 		select {
 		case <-time.After(pause):

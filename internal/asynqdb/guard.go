@@ -2,11 +2,12 @@ package asynqdb
 
 import (
 	"context"
-	_ "embed"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/internal/lua"
 )
 
 // Guard decides, in the script in which asynq enqueues a task, whether it does: what the guard checks, what it stores
@@ -33,10 +34,7 @@ type Tick struct {
 	Schedule string
 }
 
-//go:embed lua/guard.lua
-var guardScript string
-
-// inner is the place of asynq's script in guardScript.
+// inner is the place of asynq's script in the scripts that are put around it.
 const inner = "-- asynq's script\n"
 
 type guardKey struct{}
@@ -49,15 +47,20 @@ func WithGuard(ctx context.Context, g *Guard) context.Context {
 	return context.WithValue(ctx, guardKey{}, g)
 }
 
-// ForClient returns the Redis client of an asynq client whose Enqueue heeds [WithGuard].
+// ForClient returns the Redis client of an asynq client whose Enqueue heeds [WithGuard]. Idle servers start its tasks
+// at once, see [Server.Listen]: the message goes in the round trip of the task.
 func ForClient(client redis.UniversalClient) redis.UniversalClient {
-	return &guarded{UniversalClient: client}
+	return &guarded{
+		UniversalClient: client, guard: lua.Source(files, "announce", "guard"),
+		announce: lua.Source(files, "announce", "enqueue"),
+	}
 }
 
 type guarded struct {
 	redis.UniversalClient
 
-	scripts sync.Map // *redis.Script by asynq's text
+	guard, announce string   // texts that are put around asynq's
+	scripts         sync.Map // *redis.Script by its text
 }
 
 // noScriptError has a redis.Script send its text.
@@ -66,28 +69,42 @@ type noScriptError struct{}
 func (noScriptError) Error() string { return "NOSCRIPT the guard needs the text of the script" }
 func (noScriptError) RedisError()   {}
 
-// EvalSha runs asynq's script, and with a guard says that the server does not know it.
+// EvalSha runs asynq's script. If another script is put around it, EvalSha says that the server does not know it.
 func (c *guarded) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
-	if _, ok := ctx.Value(guardKey{}).(*Guard); ok {
+	if _, ok := ctx.Value(guardKey{}).(*Guard); ok || pushes(keys) {
 		return redis.NewCmdResult(nil, noScriptError{})
 	}
 	return c.UniversalClient.EvalSha(ctx, sha1, keys, args...)
 }
 
-// Eval runs asynq's script, with the guard around it.
-func (c *guarded) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
-	g, ok := ctx.Value(guardKey{}).(*Guard)
-	if !ok {
-		return c.UniversalClient.Eval(ctx, text, keys, args...)
-	}
+// pushes reports whether a script of asynq's client pushes a task to the pending list.
+func pushes(keys []string) bool {
+	return len(keys) > 0 && strings.HasSuffix(keys[len(keys)-1], ":pending")
+}
+
+// around is a script of ours with asynq's in it.
+func (c *guarded) around(ours, text string) *redis.Script {
+	text = strings.Replace(ours, inner, text, 1)
 	known, ok := c.scripts.Load(text)
 	if !ok {
-		known, _ = c.scripts.LoadOrStore(text, redis.NewScript(strings.Replace(guardScript, inner, text, 1)))
+		known, _ = c.scripts.LoadOrStore(text, redis.NewScript(text))
 	}
 	script, _ := known.(*redis.Script)
+	return script
+}
+
+// Eval runs asynq's script, with the guard or the message around it.
+func (c *guarded) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	g, ok := ctx.Value(guardKey{}).(*Guard)
+	switch {
+	case !ok && pushes(keys):
+		return c.around(c.announce, text).Run(ctx, c.UniversalClient, keys, args...)
+	case !ok:
+		return c.UniversalClient.Eval(ctx, text, keys, args...)
+	}
 	keys = append(keys, uniqueKey(g.Queue), seriesKey(g.Queue))
 	args = append(args, keysOf(g.Queue).tasks(), g.ID, g.Unique, g.Series, g.Tick.MS, g.Tick.Schedule)
-	cmd := script.Run(ctx, c.UniversalClient, keys, args...)
+	cmd := c.around(c.guard, text).Run(ctx, c.UniversalClient, keys, args...)
 	if holder, refused := cmd.Val().(string); refused && cmd.Err() == nil {
 		g.Holder = holder
 		return redis.NewCmdResult(int64(0), nil)

@@ -26,6 +26,7 @@ type Server struct {
 	shared            redis.UniversalClient
 	take, again, back *redis.Script
 
+	idle        *idle
 	puttingBack chan struct{} // holds one: one at a time, so that the last one waits for the others
 
 	mu    sync.Mutex       // guards what follows
@@ -44,6 +45,11 @@ type ServerConfig struct {
 	// Sorting reports whether this process takes the backlog of the queue, see [DB.Take]. Meanwhile the server receives
 	// woken tasks, and tasks that Take left.
 	Sorting func(queue string) bool
+	// Queues are the queues that the server takes from. With none it polls, as asynq does.
+	Queues []string
+	// Net is how long a server whose queues were empty waits for a message until it looks again, see [Server.Listen].
+	// Zero means NetDefault.
+	Net time.Duration
 }
 
 // ForServer returns the Redis client of an asynq server.
@@ -51,7 +57,8 @@ func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 	return &Server{
 		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
 		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
-		back: lua.Script(files, "put_back"), lost: map[string]lease{},
+		back: lua.Script(files, "announce", "put_back"), lost: map[string]lease{},
+		idle:        newIdle(config.Queues),
 		puttingBack: make(chan struct{}, 1),
 		mark:        rand.Int64N(marks), //nolint:gosec // needs no secrecy
 	}
@@ -73,7 +80,22 @@ func (s *Server) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 	if call.isDequeue() {
 		return s.dequeue(ctx, call)
 	}
+	if call.isForward() {
+		if !s.due(ctx, call) {
+			return redis.NewCmdResult(int64(0), nil)
+		}
+		return s.forwarded(ctx, call, s.UniversalClient.EvalSha(ctx, sha1, keys, args...))
+	}
 	return s.UniversalClient.EvalSha(ctx, sha1, keys, args...)
+}
+
+// Eval runs one of asynq's scripts that Redis does not know yet.
+func (s *Server) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	cmd := s.UniversalClient.Eval(ctx, text, keys, args...)
+	if call := (script{keys: keys, args: args}); call.isForward() {
+		return s.forwarded(ctx, call, cmd)
+	}
+	return cmd
 }
 
 // isDequeue reports whether the script is asynq's that delivers the next task of a queue.

@@ -157,6 +157,31 @@ func TestHeadsAreLimited(t *testing.T) {
 	})
 }
 
+// Two buckets may have different numbers of heads in one look, beside a paused queue.
+func TestHeadsOfABucket(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f fixture) {
+		t.Helper()
+		all := entries("a", "b", "c", "d")
+		for i := range 4 {
+			other := entry("o" + strconv.Itoa(i))
+			other.Bucket = "other"
+			all = append(all, other)
+		}
+		f.join(all...)
+		some := duty("me")
+		some.Few, some.Some = 1, map[string]int{"other": 3, "unknown": 5}
+		look, err := f.Look(t.Context(), some, []string{"paused"})
+		f.check(err)
+		got := map[string]int{}
+		for _, due := range look.Due {
+			got[due.Bucket] = len(due.Heads)
+			same(t, "more", true, due.More)
+		}
+		same(t, "heads", map[string]int{"openai": 1, "other": 3}, got)
+	})
+}
+
 // One look returns a few of many due buckets, and the next look follows at once.
 func TestALookIsLimited(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,6 @@
 -- guard is put around asynq's script, which has its own keys and arguments before these:
 --
+--	KEYS[-3]  -> asynq's pending list, or its scheduled set.
 --	KEYS[-2]  -> hash of the unique keys of the queue: the ID of the last task of each.
 --	KEYS[-1]  -> hash of the series of the queue: the last tick of each, as "milliseconds schedule".
 --	ARGV[-6]  -> prefix of asynq's task keys.
@@ -43,6 +44,9 @@ if key ~= "" then
 end
 local n = enqueue()
 store()
+if n == 1 and string.find(KEYS[#KEYS - 2], ":pending$") then
+	announceNew(KEYS[#KEYS - 2])
+end
 if n == 1 and key ~= "" then
 	redis.call("HSET", unique, key, id)
 	local some = redis.pcall("HRANDFIELD", unique, 2)

@@ -14,4 +14,5 @@ for i = #ARGV, 3, -1 do
 		redis.call("HSET", ARGV[1] .. ARGV[i], "state", "pending")
 	end
 end
+announce(KEYS[1])
 return 0
