@@ -20,6 +20,7 @@ type box struct {
 	taken    time.Duration
 	dirty    bool
 
+	looked  bool          // nothing has changed since a look at which the head could not start
 	look    time.Duration // when the next look is planned; zero for none
 	planned int           // counts the plans of looks
 	meters  []meterCount
@@ -74,12 +75,15 @@ func (b *box) name() string { return b.charge.Bucket() }
 func (f *fleet) step(b *box, r bucket.Request) bucket.Answer {
 	var a bucket.Answer
 	b.state, a = bucket.Step(b.state, b.rules, f.clock(), r)
-	f.touch(b)
+	if r.Op != bucket.OpReserve { // a promise lets no waiting call start
+		f.touch(b)
+	}
 	return a
 }
 
 // touch has the waitlist of a bucket looked at before time goes on.
 func (f *fleet) touch(b *box) {
+	b.looked = false
 	if !b.dirty {
 		b.dirty = true
 		f.dirty = append(f.dirty, b)

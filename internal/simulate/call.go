@@ -51,7 +51,6 @@ type running struct {
 	flow     int // index in fleet.flows
 	claims   []claim
 	at       *box // whose waitlist the call is in, or was promoted from
-	promoted bool
 	slot     bool // it has a worker's slot
 	asked    int  // the number of claims that let it start
 	lease    int64

@@ -55,6 +55,9 @@ func (f *fleet) start(r *running) {
 	f.waiting--
 	f.calling++
 	f.waits = append(f.waits, wait{flow: r.flow, time: f.now - r.At})
+	if f.config.Observe != nil {
+		f.config.Observe(r.n, f.now)
+	}
 	f.push(event{at: f.now + r.Latency, kind: eventEnded, call: r})
 }
 

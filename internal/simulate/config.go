@@ -33,6 +33,8 @@ type Config struct {
 	MaxRefusals int
 	// Large allows charges above the capacity of a meter. They wait for a full bucket.
 	Large bool
+	// Observe is called for each call that starts, with its index. Nil means that nothing observes.
+	Observe func(call int, at time.Duration)
 	// Until is when the simulation ends although calls wait. Defaults to UntilDefault, which is also the largest.
 	Until time.Duration
 }

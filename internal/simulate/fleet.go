@@ -258,7 +258,12 @@ func (f *fleet) join(r *running, c *claim, state bucket.State, front bool) {
 		f.place(r, c, front)
 	}
 	b.line.join(r, c.place, f.now)
-	r.at, r.promoted = b, false
+	r.at = b
+	if b.looked {
+		if _, first := b.line.head(); first.call != r {
+			return
+		}
+	}
 	f.touch(b)
 }
 
@@ -326,7 +331,6 @@ func (f *fleet) lookAt(b *box) {
 		}
 		r, p := b.line.promote(of)
 		r.claimIn(b).place = p
-		r.promoted = true
 		b.promoted = append(b.promoted, r)
 		if f.free > 0 && len(f.first) == 0 {
 			f.begin(r)
@@ -338,6 +342,7 @@ func (f *fleet) lookAt(b *box) {
 
 // plan plans the next look at a bucket whose head can't start before in, and notes what it waits for.
 func (f *fleet) plan(b *box, r *running, in time.Duration) {
+	b.looked = true
 	b.scarce, b.since = b.scarcest(f.clock(), r.claimIn(b)), f.now
 	at := f.now + in
 	if at == b.look || at > f.config.Until {
