@@ -12,7 +12,8 @@ import (
 func openai() reservations.Limit {
 	tokens := reservations.PerMinute("tokens", 200_000)
 	tokens.Capacity = 20_000
-	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{reservations.PerMinute("requests", 500), tokens}}
+	requests := reservations.PerMinute("requests", 500)
+	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{requests, tokens}}
 }
 
 // BenchmarkDay simulates a day with 100 000 calls that use less than they reserve, some of which wait.

@@ -52,7 +52,8 @@ func (f *fleet) box(c reservations.Charge) (*box, error) {
 		return nil, err
 	}
 	b := &box{
-		charge: reservations.Charge{Limit: c.Limit, Key: c.Key, Shard: c.Shard}, limit: limit, rules: limit.Rules(), scarce: -1,
+		charge: reservations.Charge{Limit: c.Limit, Key: c.Key, Shard: c.Shard}, limit: limit, rules: limit.Rules(),
+		scarce: -1,
 	}
 	b.headroom = b.rules.HasHeadroom()
 	b.meters = make([]meterCount, len(b.rules.Meters))

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -124,8 +123,8 @@ func (f *fleet) refused(r *running) bool {
 	if f.config.Refuse == 0 {
 		return false
 	}
-	source := rand.NewPCG(f.config.Seed^refusing, uint64(r.n)<<8|uint64(r.refusals)) //nolint:gosec // both are not negative
-	return rand.New(source).Float64() < f.config.Refuse                              //nolint:gosec // a simulation
+	attempt := uint64(r.n)<<8 | uint64(r.refusals) //nolint:gosec // both are not negative
+	return stream(f.config.Seed^refusing, attempt).Float64() < f.config.Refuse
 }
 
 // refuse sends a call back to its waitlist, before all others, and blocks the bucket of its provider.

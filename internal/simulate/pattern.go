@@ -265,5 +265,6 @@ func (s *Source) Call(line int, charges []reservations.Charge) Call {
 		estimate = max(estimate, c.Tokens[meterTokens], c.Tokens[meterTokensPerDay])
 	}
 	m := s.maker
-	return Call{Charges: charges, Used: m.uses(estimate), Latency: seconds(m.pattern.Latency.value(m.responding)), Line: line}
+	latency := seconds(m.pattern.Latency.value(m.responding))
+	return Call{Charges: charges, Used: m.uses(estimate), Latency: latency, Line: line}
 }

@@ -219,7 +219,10 @@ func TestRunErrors(t *testing.T) {
 			backlog(1, 0, charge("api", 11)), simulate.Config{},
 			`call 1: requests: 11 is above the capacity of limit "api", 10`,
 		},
-		"unknown limit": {backlog(1, 0, charge("apis", 1)), simulate.Config{}, `call 1: reservations: unknown limit: "apis" is not configured; there is "api"`},
+		"unknown limit": {
+			backlog(1, 0, charge("apis", 1)), simulate.Config{},
+			`call 1: reservations: unknown limit: "apis" is not configured; there is "api"`,
+		},
 		"unknown meter": {
 			backlog(1, 0, reservations.Charge{Limit: "api", Tokens: reservations.Tokens{"request": 1}}), simulate.Config{},
 			`limit "api" has no such meter`,
@@ -241,7 +244,8 @@ func TestRunErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	if _, err := simulate.Run([]reservations.Limit{{}}, nil, simulate.Config{}); !errors.Is(err, reservations.ErrInvalidLimit) {
+	_, err := simulate.Run([]reservations.Limit{{}}, nil, simulate.Config{})
+	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Errorf("limit without meters: %v", err)
 	}
 }

@@ -34,14 +34,15 @@ type callFlags struct {
 }
 
 func (c *callFlags) flags(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.limits, "limit", nil, "a `LIMIT[:KEY]` that calls take from; repeat it for several, the narrowest "+
-		"first, the provider's last; if left out, the only limit of the file")
+	f.StringArrayVar(&c.limits, "limit", nil, "a `LIMIT[:KEY]` that calls take from; repeat it for several, the "+
+		"narrowest first, the provider's last; if left out, the only limit of the file")
 	f.StringVar(&c.tokens, "tokens", "", "the `number` of tokens that is estimated for a call, or a range")
 	f.StringArrayVar(&c.charge, "charge", nil, "what a call takes of another meter, as `METER=N`; repeat it for several")
-	f.StringVar(&c.used, "used", "", "the `number` of tokens that a call uses, a part such as 80%, or a range; all if left out")
+	f.StringVar(&c.used, "used", "",
+		"the `number` of tokens that a call uses, a part such as 80%, or a range; all if left out")
 	f.StringVar(&c.latency, "latency", "5s", "how long a call takes: a `time`, or a range")
-	f.StringArrayVar(&c.flows, "flow", nil, "a flow of calls as `NAME[=SHARE]`; repeat it for several, to which calls belong "+
-		"by chance")
+	f.StringArrayVar(&c.flows, "flow", nil,
+		"a flow of calls as `NAME[=SHARE]`; repeat it for several, to which calls belong by chance")
 	f.StringVar(&c.priority, "priority", "", "the `priority` of the calls; the lowest when left out")
 	f.BoolVar(&c.urgent, "urgent", false, "calls start before ordinary ones, within the headroom of meters")
 	f.StringVar(&c.model, "model", "", "the model of all requests of a --batch, instead of what each line says")

@@ -56,7 +56,8 @@ func (r report) summary() string {
 	fmt.Fprintf(&b, "\nrunning      at most %d calls at once: %s with concurrency %d", r.Running.Calls,
 		cli.Plural(workers, "worker", "workers"), r.concurrency)
 	if r.Refused > 0 {
-		fmt.Fprintf(&b, "\nrefused      %s by the provider, %d calls failed", cli.Plural(r.Refused, "time", "times"), r.Failed)
+		fmt.Fprintf(&b, "\nrefused      %s by the provider, %d calls failed", cli.Plural(r.Refused, "time", "times"),
+			r.Failed)
 	}
 	return b.String()
 }

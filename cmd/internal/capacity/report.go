@@ -83,9 +83,9 @@ type meter struct {
 // resultOf is a result as it is printed.
 func resultOf(r simulate.Result) result {
 	x := result{
-		Calls: r.Calls, Done: r.Done, Failed: r.Failed, Refused: r.Refused, Arrived: r.Arrived.Seconds(),
-		Started: r.Started.Seconds(), Ended: r.Ended.Seconds(), Left: r.Left,
-		Waiting: peak{r.Waiting.Most, r.Waiting.At.Seconds()}, Running: peak{r.Running.Most, r.Running.At.Seconds()},
+		Calls: r.Calls, Done: r.Done, Failed: r.Failed, Refused: r.Refused, Arrived: rounded(r.Arrived),
+		Started: rounded(r.Started), Ended: rounded(r.Ended), Left: r.Left,
+		Waiting: peak{r.Waiting.Most, rounded(r.Waiting.At)}, Running: peak{r.Running.Most, rounded(r.Running.At)},
 		Wait: waitsOf(r.Waits), Flows: []flow{}, Meters: []meter{},
 	}
 	for _, f := range r.Flows {
@@ -93,8 +93,8 @@ func resultOf(r simulate.Result) result {
 	}
 	for _, m := range r.Meters {
 		x.Meters = append(x.Meters, meter{
-			named: named{m.Bucket(), m.Meter}, Use: m.Use, Tokens: m.Tokens, Short: m.Short.Seconds(),
-			Blocked: m.Blocked.Seconds(),
+			named: named{m.Bucket(), m.Meter}, Use: m.Use, Tokens: m.Tokens, Short: rounded(m.Short),
+			Blocked: rounded(m.Blocked),
 		})
 	}
 	if m, ok := r.Scarce(); ok {
@@ -105,7 +105,10 @@ func resultOf(r simulate.Result) result {
 
 func waitsOf(w simulate.Waits) waits {
 	return waits{
-		Mean: w.Mean.Seconds(), P50: w.P50.Seconds(), P90: w.P90.Seconds(), P99: w.P99.Seconds(), P999: w.P999.Seconds(),
-		Max: w.Max.Seconds(),
+		Mean: rounded(w.Mean), P50: rounded(w.P50), P90: rounded(w.P90), P99: rounded(w.P99), P999: rounded(w.P999),
+		Max: rounded(w.Max),
 	}
 }
+
+// rounded is a time in seconds, to a microsecond.
+func rounded(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
