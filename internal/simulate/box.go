@@ -21,6 +21,7 @@ type box struct {
 	dirty    bool
 
 	looked  bool          // nothing has changed since a look at which the head could not start
+	stalled bool          // in fleet.stalled
 	look    time.Duration // when the next look is planned; zero for none
 	planned int           // counts the plans of looks
 	meters  []meterCount

@@ -26,7 +26,7 @@ type fleet struct {
 
 	free    int // slots
 	pending []*running
-	first   []*running // promoted calls that wait for a slot
+	stalled []*box // whose heads can start, and wait for a slot
 
 	flows   map[string]int
 	names   []string // of flows
@@ -122,10 +122,11 @@ func (f *fleet) settle() error {
 			f.dirty = f.dirty[1:]
 			b.dirty = false
 			f.lookAt(b)
-		case len(f.first) > 0 && f.free > 0:
-			r := f.first[0]
-			f.first = f.first[1:]
-			f.begin(r)
+		case len(f.stalled) > 0 && f.free > 0: // in turn, and before new calls
+			b := f.stalled[0]
+			f.stalled = f.stalled[1:]
+			b.stalled = false
+			f.touch(b)
 		case len(f.pending) > 0:
 			r := f.pending[0]
 			if err := f.choose(r); err != nil {
@@ -326,19 +327,29 @@ func (f *fleet) lookAt(b *box) {
 		starts := b.state.Plan(now, asks, now)
 		at := starts[len(starts)-1]
 		if at.After(now) || len(starts) < len(asks) {
-			f.plan(b, e.call, at.Sub(now))
+			in := at.Sub(now)
+			if len(asks) > 1 { // the plan is true only if these begin now; when they do, there is another look
+				in = max(in, lookLeast)
+			}
+			f.plan(b, e.call, in)
+			return
+		}
+		if f.free == 0 {
+			if !b.stalled {
+				b.stalled = true
+				f.stalled = append(f.stalled, b)
+			}
 			return
 		}
 		r, p := b.line.promote(of)
 		r.claimIn(b).place = p
 		b.promoted = append(b.promoted, r)
-		if f.free > 0 && len(f.first) == 0 {
-			f.begin(r)
-		} else {
-			f.first = append(f.first, r)
-		}
+		f.begin(r)
 	}
 }
+
+// lookLeast is the shortest time between two looks while promoted calls have not begun.
+const lookLeast = time.Millisecond
 
 // plan plans the next look at a bucket whose head can't start before in, and notes what it waits for.
 func (f *fleet) plan(b *box, r *running, in time.Duration) {

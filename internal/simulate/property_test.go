@@ -43,7 +43,7 @@ func worlds(flows int) *rapid.Generator[world] {
 			if rapid.Bool().Draw(t, "later") {
 				at += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
 			}
-			n := rapid.Float64Range(0, min(10, w.capacity)).Draw(t, "tokens")
+			n := rapid.Float64Range(.01, min(10, w.capacity)).Draw(t, "tokens")
 			c := charge("api", n)
 			c.Flow = string(rune('a' + i%flows))
 			w.calls = append(w.calls, simulate.Call{
@@ -195,6 +195,49 @@ func TestALargerPlanIsNoSlower(t *testing.T) {
 			if after[i].at > before[i].at+time.Microsecond {
 				t.Fatalf("call %d starts at %v with twice the limit, %v before", i, after[i].at, before[i].at)
 			}
+		}
+	})
+}
+
+// Every simulation ends, whatever the limits and the charges are: two limits a call, calls in flight, headroom, shards,
+// few slots, refusals, and charges that are nearly nothing. No more calls run at once than there are slots.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := worlds(3).Draw(t, "world")
+		tiny := rapid.Bool().Draw(t, "tiny")
+		w.limit.Shards = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "shards")
+		w.limit.Meters[0].Capacity = w.capacity * float64(max(1, w.limit.Shards))
+		w.limit.Meters[0].Headroom = rapid.SampledFrom([]float64{0, w.capacity / 2}).Draw(t, "headroom")
+		narrow := perSecond("tenant", rapid.Float64Range(.1, 50).Draw(t, "narrow"), 10)
+		flying := float64(rapid.IntRange(1, 10).Draw(t, "in flight"))
+		narrow.Meters = append(narrow.Meters, reservations.InFlight(int(flying)))
+		for i := range w.calls {
+			c := w.calls[i].Charges[0]
+			if tiny {
+				c.Tokens = reservations.Tokens{"requests": w.tokens[i] * 1e-9}
+			}
+			c.Urgent = i%5 == 0
+			w.calls[i].Charges = []reservations.Charge{c}
+			if i%3 > 0 {
+				w.calls[i].Charges = []reservations.Charge{charge("tenant", w.tokens[i]), c}
+				w.calls[i].Charges[0].Key = c.Flow
+			}
+			w.calls[i].Used = reservations.Tokens{"requests": w.tokens[i] / 2}
+		}
+		config := simulate.Config{
+			Slots: rapid.IntRange(0, 5).Draw(t, "slots"), Refuse: rapid.SampledFrom([]float64{0, .2}).Draw(t, "refuse"),
+			RetryAfter: time.Second, Large: true, Seed: rapid.Uint64().Draw(t, "seed"),
+		}
+		r, err := simulate.Run([]reservations.Limit{narrow, w.limit}, w.calls, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if running, most := r.Running.Most, config.Slots; most > 0 && running > most {
+			t.Errorf("%d calls run in %d slots", running, most)
+		}
+		if r.Done+r.Failed != len(w.calls) {
+			t.Errorf("%d done and %d failed of %d", r.Done, r.Failed, len(w.calls))
 		}
 	})
 }
