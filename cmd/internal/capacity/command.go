@@ -68,7 +68,7 @@ out the time that a delivery takes (some milliseconds), faults and retries. docs
   headway simulate --backlog 5000 --tokens 1500 --used 60%..90% --workers 3
   headway simulate --batch examples/godoc.jsonl --latency 4s
   headway simulate --trace examples/capacity/calls.jsonl --chart day.svg
-  headway simulate --arrive 3/s --tokens 1500 --plan examples/capacity/larger.yaml
+  headway simulate --arrive 3/s --tokens 900 --plan examples/capacity/plan.yaml
   headway simulate --arrive 3/s --tokens 1500 --json | jq .variants`,
 		RunE: func(c *cobra.Command, _ []string) error { return j.run(c.Context()) },
 	}

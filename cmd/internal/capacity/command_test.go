@@ -62,7 +62,7 @@ func TestTable(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	golden(t, "table.txt", out)
-	larger := filepath.Join(top, "examples/capacity/larger.yaml")
+	larger := filepath.Join(top, "examples/capacity/plan.yaml")
 	if code, out, errs = simulate(t, "", "--trace", trace, "--plan", larger); code != cli.ExitOK ||
 		!strings.Contains(out, "plan "+larger) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
