@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/class"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/shell"
@@ -132,7 +133,7 @@ func (s *Scheduler) weigh(w *Waiting) {
 	at := reservations.ParseBucket(w.Bucket)
 	if limit, err := s.limiter.Limits().For(at.Limit, at.Key); err == nil {
 		if w.PriorityWeight = limit.Priorities[w.Priority]; w.Flow != "" {
-			w.Weight = engine.Weight(limit, w.Flow)
+			w.Weight = class.Weight(limit, w.Flow)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/class"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/waitlist"
 )
@@ -124,7 +125,7 @@ func setWait(e *Explanation, at waitlist.Position) {
 		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting,
 		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
 	}
-	if at.Class != engine.ClassUrgent {
+	if at.Class != class.Urgent {
 		w.Priority = at.Class
 	}
 	for _, f := range at.List.Flows {

@@ -44,6 +44,16 @@ func (m Meter) RatePerSecond() float64 {
 	return m.Filling.Rate
 }
 
+// Returns is the most tokens that come back between two moments: an adaptive meter has its highest rate. None of calls
+// in flight.
+func (m Meter) Returns(from, to time.Time) float64 {
+	f := m.Filling
+	if f.Adaptive() {
+		f.Rate = f.Most
+	}
+	return f.passed(from, to)
+}
+
 // Largest is the largest charge that this meter can ever serve. A charge above the capacity needs a full bucket and is
 // then owed. So it is bounded by how far the balance may go into deficit, and by what comes back within MaxWait.
 func (m Meter) Largest() float64 {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headway-go/headway/internal/class"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
@@ -113,10 +114,10 @@ func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reserv
 		return e // the limit has gone meanwhile; the next delivery says so
 	}
 	e.Tokens = tokensOf(limit, c)
-	class, weight := class(limit, c)
+	name, weight := class.Of(limit, c)
 	rules := limit.Rules()
 	seconds := rules.Seconds(rules.Vector(c.Tokens))
-	e.Class, e.Turn, e.Cost = class, seconds/weight, seconds/Weight(limit, e.Flow)
+	e.Class, e.Turn, e.Cost = name, seconds/weight, seconds/class.Weight(limit, e.Flow)
 	return e
 }
 

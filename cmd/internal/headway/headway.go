@@ -4,6 +4,7 @@ package headway
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/capacity"
 	"github.com/headway-go/headway/cmd/internal/enqueue"
 	"github.com/headway-go/headway/cmd/internal/fleet"
 	"github.com/headway-go/headway/internal/cli"
@@ -39,6 +40,7 @@ or a file: nothing was changed, 3 a service could not be reached, 130 interrupte
 		{"Run:", fleet.Running(env)},
 		{"Enqueue:", enqueue.Commands(env)},
 		{"Watch and change:", fleet.Watching(env)},
+		{"Plan:", capacity.Commands(env)},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

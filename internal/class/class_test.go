@@ -1,9 +1,10 @@
-package engine
+package class_test
 
 import (
 	"math"
 	"testing"
 
+	"github.com/headway-go/headway/internal/class"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -25,16 +26,16 @@ func TestClass(t *testing.T) {
 		{shared(), reservations.Charge{Priority: "gone", Urgent: true}, "batch", 1},
 		{shared(), reservations.Charge{}, "batch", 1},
 		{headroom, reservations.Charge{Priority: "bulk"}, "bulk", 1},
-		{headroom, reservations.Charge{Priority: "bulk", Urgent: true}, ClassUrgent, 11 * 0.8 / 0.2},
+		{headroom, reservations.Charge{Priority: "bulk", Urgent: true}, class.Urgent, 11 * 0.8 / 0.2},
 		{plain, reservations.Charge{Priority: "interactive", Urgent: true}, "", 1},
 	} {
-		class, weight := class(tc.limit, tc.charge)
-		if class != tc.class || math.Abs(weight-tc.weight) > 1e-9 {
-			t.Errorf("%+v: %q %v, want %q %v", tc.charge, class, weight, tc.class, tc.weight)
+		name, weight := class.Of(tc.limit, tc.charge)
+		if name != tc.class || math.Abs(weight-tc.weight) > 1e-9 {
+			t.Errorf("%+v: %q %v, want %q %v", tc.charge, name, weight, tc.class, tc.weight)
 		}
 	}
-	if l := shared(); Weight(l, "acme") != 3 || Weight(l, "other") != 1 || Weight(l, "") != 1 {
-		t.Errorf("weights %v %v %v", Weight(l, "acme"), Weight(l, "other"), Weight(l, ""))
+	if l := shared(); class.Weight(l, "acme") != 3 || class.Weight(l, "other") != 1 || class.Weight(l, "") != 1 {
+		t.Errorf("weights %v %v %v", class.Weight(l, "acme"), class.Weight(l, "other"), class.Weight(l, ""))
 	}
 }
 
