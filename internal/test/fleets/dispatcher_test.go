@@ -27,14 +27,14 @@ func TestDispatcherFails(t *testing.T) {
 		retries int // tasks that may use a retry
 	}{
 		// The tasks of the killed worker come back when asynq's leases have ended.
-		{"killed", func(f *fleet, n int) { f.kill(n) }, 40, 40},
-		{"cut off", func(f *fleet, n int) { f.Worker(n).CutOff(10 * time.Second) }, 25, 1},
+		{"killed", func(f *fleet, n int) { f.kill(n) }, 20, 20},
+		{"cut off", func(f *fleet, n int) { f.Worker(n).CutOff(10 * time.Second) }, 20, 1},
 		{"stopped", func(f *fleet, n int) { f.Worker(n).Stop() }, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 				const count = 300
-				f.Backlog(count, one, reserved)
+				f.Backlog(count, numbered, reserved)
 				f.start(size)
 				f.await(count / 3)
 				number, duties := f.dispatcher()
@@ -54,7 +54,7 @@ func TestDispatcherFails(t *testing.T) {
 				lost := f.first(nth).Sub(f.first(1)) - time.Duration(nth-5)*time.Second/10
 				t.Logf("another worker after %v; %v of the limit were not used until start %d; %d retries; last start %v, %.3f deliveries",
 					took, lost, nth, len(retried), r.LastStart, r.Deliveries)
-				if lost > takeover+time.Second/2 {
+				if lost > takeover {
 					t.Errorf("%v of the limit were not used", lost)
 				}
 				if len(retried) > c.retries {
@@ -81,7 +81,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 		}}})
 		f.Run(3 * time.Second)
 		by := time.Now().Add(within)
-		f.Backlog(count, one, tasks.Options{StartBy: by})
+		f.Backlog(count, numbered, tasks.Options{StartBy: by})
 		for _, before := range []time.Duration{5 * time.Second, 500 * time.Millisecond} {
 			f.Run(time.Until(by.Add(-before)))
 			number, duties := f.dispatcher()
@@ -90,6 +90,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 			f.awaitOther(duties)
 		}
 		f.Drain(patience)
+		f.Run(time.Second) // the last event of a task comes before asynq archives it
 		r := f.Report()
 		archived, err := f.inspector().ListArchivedTasks(tasks.QueueDefault, asynq.PageSize(count))
 		if err != nil {

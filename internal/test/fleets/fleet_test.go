@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func (c call) TaskOptions() tasks.Options {
 	return tasks.Options{ID: fmt.Sprintf("%s%05d", cmp.Or(c.Series, "t"), c.N)}
 }
 
-func one(n int) tasks.Args { return call{N: n} }
+func numbered(n int) tasks.Args { return call{N: n} }
 
 // perSecond is a meter of requests.
 func perSecond(rate, capacity float64) reservations.Meter {
@@ -107,6 +108,7 @@ type fleet struct {
 	onDuty    string
 	duties    int
 	overrides []reservations.Override
+	histories map[string][]string // by task, its events
 }
 
 // made is a call.
@@ -129,7 +131,7 @@ type world struct {
 func in(t *testing.T, w world, play func(f *fleet)) {
 	t.Helper()
 	t.Parallel()
-	f := &fleet{t: t, dead: map[*worker.Worker]bool{}}
+	f := &fleet{t: t, dead: map[*worker.Worker]bool{}, histories: map[string][]string{}}
 	options := append([]headwaytest.Option{
 		headwaytest.Limits(w.limits...), headwaytest.Log(dutyLog{fleet: f}),
 	}, w.options...)
@@ -147,6 +149,7 @@ func (f *fleet) start(n int, config ...worker.Config) {
 		c = config[0]
 	}
 	c.Overrides = f.readOverrides
+	c.Events = append(c.Events, f.note)
 	f.Workers(n, f.setUp, c)
 }
 
@@ -177,6 +180,24 @@ func (f *fleet) setUp(w *worker.Worker) {
 		f.finish(m, err)
 		return err
 	})
+}
+
+// note adds an event to the history of its task.
+func (f *fleet) note(e worker.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := fmt.Sprintf("%v %s", f.Elapsed(), e.Kind)
+	if e.Kind == worker.KindDeferred {
+		text += fmt.Sprintf(" for %v: %v", time.Until(e.Until), e.Err)
+	}
+	f.histories[e.Task.ID] = append(f.histories[e.Task.ID], text)
+}
+
+// history describes the events of a task.
+func (f *fleet) history(task string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.histories[task], "\n")
 }
 
 func (f *fleet) begin(w *worker.Worker, task string, attempt int) (m *made, refusedFor time.Duration) {
@@ -334,7 +355,7 @@ func (f *fleet) wantInOrder(most int, except map[string]bool) {
 	}
 	f.t.Logf("%d places lost by %q, %d tasks left out", worst, task, len(except))
 	if worst > most {
-		f.t.Errorf("task %s lost %d places, wanted at most %d", task, worst, most)
+		f.t.Errorf("task %s lost %d places, wanted at most %d:\n%s", task, worst, most, f.history(task))
 	}
 }
 

@@ -63,7 +63,8 @@ func TestCallsInFlightKilled(t *testing.T) {
 		r := f.end(count)
 		before /= slots * killed.Sub(first).Seconds()
 		after /= slots * to.Sub(from).Seconds()
-		t.Logf("all slots used again after %v; used %.2f %% before, %.2f %% after in %v; %v", back, 100*before, 100*after, to.Sub(from), r)
+		t.Logf("all slots used again after %v; used %.2f %% before, %.2f %% after in %v; last start %v",
+			back, 100*before, 100*after, to.Sub(from), r.LastStart)
 		if back > 30*time.Second || before < .98 || after < .98 {
 			t.Errorf("all slots were used again after %v, %.2f %% before the kill and %.2f %% later", back, 100*before, 100*after)
 		}
@@ -140,15 +141,11 @@ func TestCallsInFlightSet(t *testing.T) {
 				f.override()
 			}
 			f.Run(followed + 2*time.Second) // the calls that ran when the fleet followed have ended
-			f.api.SetMeters(reservations.InFlight(calls))
 			from := time.Now()
 			f.Run(7 * time.Second)
-			if calls != most {
-				f.api.SetMeters(reservations.InFlight(most))
-			}
 			_, ran, ranMost := f.callsIn(from, time.Now())
 			used := ran / float64(calls) / time.Since(from).Seconds()
-			least := .98
+			least := .97
 			if calls == 1 { // the pause after each call
 				least = .95
 			}

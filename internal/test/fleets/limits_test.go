@@ -21,7 +21,7 @@ import (
 func TestLimitChangesWhileTasksWait(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 		const count = 560
-		f.Backlog(count, one, reserved)
+		f.Backlog(count, numbered, reserved)
 		f.start(size)
 		f.await(20)
 		f.explainOne(count/2, 10)
@@ -75,7 +75,7 @@ func (f *fleet) explainOne(n int, rate float64) {
 	}
 	in, expected := e.Until.Sub(e.Now).Seconds(), float64(e.Waits.Position)/rate
 	f.t.Logf("place %d of %d, its turn in %.2f s, by the rate it is %.2f s", e.Waits.Position, e.Waits.Of, in, expected)
-	if !e.Waits.Reserved || e.Waits.Bucket != "api" || e.Waits.Position < 1 || math.Abs(in-expected) > .02*expected+.6 {
+	if !e.Waits.Reserved || e.Waits.Bucket != "api" || e.Waits.Position < 1 || math.Abs(in-expected) > .02*expected+.2 {
 		f.t.Errorf("place %d of %d, its turn in %.2f s; by the rate it is %.2f s", e.Waits.Position, e.Waits.Of, in, expected)
 	}
 	if text := fmt.Sprintf("number %d of %d", e.Waits.Position, e.Waits.Of); !strings.Contains(e.Summary(), text) {
@@ -84,7 +84,7 @@ func (f *fleet) explainOne(n int, rate float64) {
 }
 
 // A quota of 60 calls a day, which begins at 08:00. Tasks for two and a half days arrive at 07:58. The fleet is stopped
-// over night, and goes on in the same order.
+// over night. Each task starts on the day of its place.
 func TestDailyWindow(t *testing.T) {
 	day := reservations.PerDay("requests", 60)
 	day.Start = 8 * time.Hour
@@ -94,7 +94,7 @@ func TestDailyWindow(t *testing.T) {
 	}, func(f *fleet) {
 		const count = 150
 		f.start(2)
-		f.Backlog(count, one)
+		f.Backlog(count, numbered, reserved)
 		f.Run(7 * time.Minute) // until 08:05
 		wants := []int{120, 150}
 		for i, want := range wants {
@@ -115,9 +115,12 @@ func TestDailyWindow(t *testing.T) {
 		}
 		f.end(count)
 		f.wantOnce()
-		f.wantInOrder(10, nil)
 		late := time.Duration(0)
-		for _, m := range f.made() {
+		for i, m := range f.made() {
+			var number int
+			if _, err := fmt.Sscanf(m.task, "t%05d", &number); err != nil || number/60 != i/60 {
+				t.Errorf("task %s started as number %d, on another day than its own", m.task, i)
+			}
 			opens := m.at.Truncate(24 * time.Hour).Add(8 * time.Hour)
 			if m.at.After(opens) {
 				late = max(late, m.at.Sub(opens))
@@ -130,12 +133,12 @@ func TestDailyWindow(t *testing.T) {
 	})
 }
 
-// Redis loses the waitlists. The order is lost, and nothing else: asynq delivers the tasks at their expected times, they
-// join the waitlists again, and no limit is exceeded.
+// Redis loses the waitlists. Order and time are lost, and nothing else: asynq delivers the tasks about two minutes after
+// their expected times, they join the waitlists again, and no limit is exceeded.
 func TestWaitlistsLost(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 		const count = 300
-		f.Backlog(count, one, reserved)
+		f.Backlog(count, numbered, reserved)
 		f.start(size)
 		f.await(50)
 		client := f.Client()
@@ -147,10 +150,12 @@ func TestWaitlistsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := f.end(count)
-		t.Logf("%d keys deleted: %v", len(keys), r)
+		t.Logf("%d keys deleted, last start %v, %.3f deliveries, %.2f %% used", len(keys), r.LastStart, r.Deliveries, 100*r.Use["api"])
 		f.wantOnce()
-		f.wantUse(r, .8)
-		f.wantDeliveries(r, 3)
+		f.wantDeliveries(r, 2)
+		if r.LastStart > 3*time.Minute { // asynq delivers each task two minutes after its expected time
+			t.Errorf("want the last start within 3m: %v", r)
+		}
 		archived, err := f.inspector().ListArchivedTasks(tasks.QueueDefault, asynq.PageSize(count))
 		if err != nil || len(archived) > 0 {
 			t.Errorf("%d tasks in the archive, %v", len(archived), err)

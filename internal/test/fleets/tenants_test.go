@@ -12,7 +12,7 @@ import (
 )
 
 // One of ten tenants floods the queue. Each of the others has a tenth of the limit, uses 40 % of that, and starts its
-// tasks within a second.
+// tasks within half a second.
 func TestOneOfTenTenantsFloods(t *testing.T) {
 	api := headwaytest.Provider{Latency: headwaytest.Between(50*time.Millisecond, 200*time.Millisecond)}
 	shared := limit(perSecond(30, 6))
@@ -25,6 +25,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 		for n := range quiet {
 			times = append(times, time.Duration(n)*time.Second*10/12/others)
 		}
+		began := time.Now()
 		f.Replay(times, func(n int) tasks.Args { return call{Series: "quiet", N: n, Flow: fmt.Sprintf("tenant%d", n%others)} })
 		f.Run(time.Second)
 		f.Backlog(flood, func(n int) tasks.Args { return call{Series: "flood", N: n, Flow: "flood"} })
@@ -33,7 +34,6 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 			t.Errorf("the flood has ended before the others: %d tasks are left", n)
 		}
 		r := f.end(flood + quiet)
-		t.Log(r)
 		f.wantOnce()
 		f.wantUse(r, .99)
 		worst := time.Duration(0)
@@ -43,7 +43,16 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 			}
 		}
 		t.Logf("the longest wait of another tenant is %v", worst)
-		if len(r.Flows) != 1+others || worst > time.Second {
+		for _, m := range f.made() {
+			var n int
+			if _, err := fmt.Sscanf(m.task, "quiet%d", &n); err != nil {
+				continue
+			}
+			if wait := m.at.Sub(began.Add(times[n])); wait > time.Second/2 {
+				t.Logf("task %s waited for %v:\n%s", m.task, wait, f.history(m.task))
+			}
+		}
+		if len(r.Flows) != 1+others || worst > time.Second/2 {
 			t.Errorf("a task of another tenant waited for %v: %v", worst, r)
 		}
 	})
@@ -55,7 +64,7 @@ const (
 	ofLarge = 10 * ofSmall
 	// fair is by which factor the small tenant may take longer than with its share alone, because the shares together
 	// exceed the limit of the API.
-	fair = 1.5
+	fair = 1.3
 )
 
 // share is the limit of a tenant: requests a second, and at once.
@@ -83,14 +92,14 @@ func (f *fleet) shareAPI(small share, args func(call) call) headwaytest.Report {
 		}
 	}
 	took, alone := last.Sub(began).Seconds(), (ofSmall-small.capacity)/small.rate
-	f.t.Logf("the small tenant needed %.2f s, alone it is %.2f s; %v", took, alone, r)
+	f.t.Logf("the small tenant needed %.2f s, alone it is %.2f s", took, alone)
 	if took > fair*alone {
 		f.t.Errorf("the small tenant needed %.2f s, and with its share alone %.2f s", took, alone)
 	}
 	return r
 }
 
-// tenantLimits returns the limits of the large tenant and of the API, with the share of the small one in the API's count.
+// tenantLimits returns the limit of tenants, with the share of the large one, and that of the API.
 func tenantLimits(api reservations.Limit, large share) []reservations.Limit {
 	return []reservations.Limit{
 		{Name: "tenants", Meters: []reservations.Meter{perSecond(large.rate, large.capacity)}}, api,
@@ -110,7 +119,7 @@ func TestTenantsShareTokens(t *testing.T) {
 	}, func(f *fleet) {
 		f.countTenants(large)
 		r := f.shareAPI(small, func(c call) call { c.Day, c.Tokens, c.Used = true, 60, float64(30+c.N*7%25); return c })
-		f.wantUse(r, .97)
+		f.wantUse(r, .99)
 	})
 }
 
@@ -122,7 +131,7 @@ func TestTenantsShareTheDay(t *testing.T) {
 	in(t, world{limits: tenantLimits(api, large), provider: usual}, func(f *fleet) {
 		f.countTenants(large)
 		r := f.shareAPI(small, func(c call) call { c.Day = true; return c })
-		f.wantUse(r, .97)
+		f.wantUse(r, .99)
 	})
 }
 

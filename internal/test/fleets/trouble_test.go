@@ -16,10 +16,9 @@ func TestTroubledProvider(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{limit(perSecond(20, 5))}, provider: api}, func(f *fleet) {
 		const count = 200
 		f.start(size)
-		f.Backlog(count, one)
+		f.Backlog(count, numbered)
 		r := f.end(count)
-		t.Log(r)
-		f.wantUse(r, .85)
+		f.wantUse(r, .8)
 		if p := r.Providers["api"]; p.Refused < count/40 || p.Failed < count/40 {
 			t.Errorf("%d refusals and %d failures are too few", p.Refused, p.Failed)
 		}
@@ -40,7 +39,7 @@ func TestRefused(t *testing.T) {
 			return block
 		}
 		f.start(size)
-		f.Backlog(count, one, reserved)
+		f.Backlog(count, numbered, reserved)
 		r := f.end(count)
 		f.wantOnce()
 		// Another worker may have granted a call when the refusal came.
