@@ -2,9 +2,9 @@ package fleets_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -39,9 +39,8 @@ func (f *fleet) dispatcher() (number, duties int) {
 	f.t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	number = slices.IndexFunc([]string{"0", "1", "2"}, func(n string) bool { return strings.HasSuffix(f.onDuty, " "+n) })
-	if number < 0 {
-		f.t.Fatalf("%q is on duty, and no worker", f.onDuty)
+	if _, err := fmt.Sscanf(f.onDuty, "worker %d", &number); err != nil {
+		f.t.Fatalf("%q is on duty, and no worker: %v", f.onDuty, err)
 	}
 	return number, f.duties
 }

@@ -127,13 +127,14 @@ type world struct {
 	options  []headwaytest.Option
 }
 
-// in lets play run with a fleet in this world. No worker is started.
+// in lets play run with a fleet in this world, whose messages take 0.1 to 0.3 ms. No worker is started.
 func in(t *testing.T, w world, play func(f *fleet)) {
 	t.Helper()
 	t.Parallel()
 	f := &fleet{t: t, dead: map[*worker.Worker]bool{}, histories: map[string][]string{}}
 	options := append([]headwaytest.Option{
 		headwaytest.Limits(w.limits...), headwaytest.Log(dutyLog{fleet: f}),
+		headwaytest.Network(100*time.Microsecond, 300*time.Microsecond),
 	}, w.options...)
 	headwaytest.Run(t, func(of *headwaytest.Fleet) {
 		f.Fleet = of

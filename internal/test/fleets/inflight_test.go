@@ -145,9 +145,9 @@ func TestCallsInFlightSet(t *testing.T) {
 			f.Run(7 * time.Second)
 			_, ran, ranMost := f.callsIn(from, time.Now())
 			used := ran / float64(calls) / time.Since(from).Seconds()
-			least := .97
-			if calls == 1 { // the pause after each call
-				least = .95
+			least := .95
+			if calls < 5 { // of few calls at once, the pause after each counts for more
+				least = .9
 			}
 			t.Logf("%d calls set: at most %d at once, %.2f %% used", calls, ranMost, 100*used)
 			if ranMost != calls || used < least {

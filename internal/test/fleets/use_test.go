@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
 )
 
 // A backlog uses its limit, whatever the limit is like, and no call exceeds it.
@@ -31,9 +32,9 @@ func TestLimitIsUsed(t *testing.T) {
 		deliveries float64
 		places     int
 	}{
-		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 1.3, places: 10},
+		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 1.3, places: size * worker.ConcurrencyDefault},
 		{name: "reserved", limit: requestsOnly, options: reserved, use: .998, deliveries: 1.01, places: 3},
-		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.3, places: 10},
+		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.3, places: size * worker.ConcurrencyDefault},
 		{name: "four shards", limit: sharded, use: .97, deliveries: 1.3, places: 300}, // each shard has its own order
 		{name: "tokens", limit: chats, count: 200, make: chat, use: .99, deliveries: 1.6, places: 10},
 	} {
