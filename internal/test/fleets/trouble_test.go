@@ -1,0 +1,57 @@
+package fleets_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// The API refuses 7 % of the calls for 3 s, answers 5 % with a 503, and drops the connection of 2 %. All tasks are done
+// in the end, no call comes within a block, and the limit is used outside of blocks.
+func TestTroubledProvider(t *testing.T) {
+	api := usual
+	api.Refuse, api.RetryAfter, api.Fail, api.Drop = .07, 3*time.Second, .05, .02
+	in(t, world{limits: []reservations.Limit{limit(perSecond(20, 5))}, provider: api}, func(f *fleet) {
+		const count = 200
+		f.start(size)
+		f.Backlog(count, numbered)
+		r := f.end(count)
+		f.wantUse(r, .8)
+		if p := r.Providers["api"]; p.Refused < count/40 || p.Failed < count/40 {
+			t.Errorf("%d refusals and %d failures are too few", p.Refused, p.Failed)
+		}
+	})
+}
+
+// The API refuses one call for 5 seconds. The whole fleet stops, and then goes on in the old order. The refused task is
+// the first.
+func TestRefused(t *testing.T) {
+	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
+		const count, number, block = 300, 100, 5 * time.Second
+		var at time.Time
+		f.refuse = func(n int) time.Duration {
+			if n != number {
+				return 0
+			}
+			at = time.Now()
+			return block
+		}
+		f.start(size)
+		f.Backlog(count, numbered, reserved)
+		r := f.end(count)
+		f.wantOnce()
+		// Another worker may have granted a call when the refusal came.
+		early, _, _ := f.callsIn(at.Add(hold), at.Add(block))
+		all := f.made()
+		next := all[slices.IndexFunc(all, func(m made) bool { return m.at.After(at.Add(hold)) })]
+		t.Logf("refused at %v; %d calls came within the block; it goes on %v after its end with %s", at, early,
+			next.at.Sub(at.Add(block)), next.task)
+		if at.IsZero() || early > 0 || next.at.Sub(at) > block+200*time.Millisecond {
+			t.Errorf("%d calls came within the block of %v, and the next one after %v", early, block, next.at.Sub(at))
+		}
+		f.wantInOrder(3, nil)
+		f.wantDeliveries(r, 1.1)
+	})
+}
