@@ -4,8 +4,9 @@ package main
 import (
 	"os"
 
-	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
 )
 
 func main() {

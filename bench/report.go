@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/field"
@@ -18,6 +17,7 @@ import (
 	"github.com/headway-go/headway/bench/report"
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/works"
+	"github.com/headway-go/headway/internal/cli"
 )
 
 // paths are the paths of results and report.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"
@@ -21,6 +20,7 @@ import (
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/setup"
 	"github.com/headway-go/headway/bench/works"
+	"github.com/headway-go/headway/internal/cli"
 )
 
 // reservationsWork is the name of the work without workers.

@@ -142,8 +142,8 @@ func (w *world) awaitWorkers(t *testing.T) {
 	}
 }
 
-// enqueue sends a batch, fails unless all of it is enqueued, and returns its ID.
-func (w *world) enqueue(t *testing.T, batch string, flags ...string) (id string) {
+// enqueue sends a batch, and fails unless all of it is enqueued.
+func (w *world) enqueue(t *testing.T, batch string, flags ...string) {
 	t.Helper()
 	began := time.Now()
 	args := append([]string{"batch", "-", "--config", w.config, "--json", "--limit", "openai"}, flags...)
@@ -157,7 +157,6 @@ func (w *world) enqueue(t *testing.T, batch string, flags ...string) (id string)
 		t.Fatalf("enqueue: exit %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	t.Logf("enqueued %d tasks in %.1f s", got.Enqueued, time.Since(began).Seconds())
-	return got.Batch
 }
 
 // worker runs a command of the worker on the world's services, fails unless it succeeds, and returns its output.

@@ -21,9 +21,10 @@ const (
 	together = 1000
 )
 
-// Arrive enqueues tasks from now on until [Fleet.Drain] or the end of the test, at random times with so many a second on average (a Poisson
-// process). Make returns the task of a number, from 0. While Redis is away the tasks wait for it at their producer.
-func (f *Fleet) Arrive(perSecond float64, make func(n int) tasks.Args, options ...tasks.Options) {
+// Arrive enqueues tasks from now on until [Fleet.Drain] or the end of the test, at random times with so many a second
+// on average (a Poisson
+// process). Task returns the task of a number, from 0. While Redis is away the tasks wait for it at their producer.
+func (f *Fleet) Arrive(perSecond float64, task func(n int) tasks.Args, options ...tasks.Options) {
 	f.t.Helper()
 	if !(perSecond > 0) {
 		f.t.Fatalf("headwaytest: arrive: %g tasks a second: must be above zero", perSecond)
@@ -31,16 +32,16 @@ func (f *Fleet) Arrive(perSecond float64, make func(n int) tasks.Args, options .
 	stream := f.stream()
 	random := rand.New(rand.NewPCG(f.seedOf(stream), 1)) //nolint:gosec // tests repeat it
 	at := time.Now()
-	f.feed(stream, make, options, func(int) (time.Time, bool) {
+	f.feed(stream, task, options, func(int) (time.Time, bool) {
 		at = at.Add(time.Duration(random.ExpFloat64() / perSecond * float64(time.Second)))
 		return at, true
 	})
 }
 
 // Replay enqueues a task at each of the times, which count from now and are in order.
-func (f *Fleet) Replay(times []time.Duration, make func(n int) tasks.Args, options ...tasks.Options) {
+func (f *Fleet) Replay(times []time.Duration, task func(n int) tasks.Args, options ...tasks.Options) {
 	began := time.Now()
-	f.feed(f.stream(), make, options, func(n int) (time.Time, bool) {
+	f.feed(f.stream(), task, options, func(n int) (time.Time, bool) {
 		if n >= len(times) {
 			return time.Time{}, false
 		}
@@ -49,13 +50,13 @@ func (f *Fleet) Replay(times []time.Duration, make func(n int) tasks.Args, optio
 }
 
 // Backlog enqueues tasks at once, and returns when they are enqueued.
-func (f *Fleet) Backlog(count int, make func(n int) tasks.Args, options ...tasks.Options) {
+func (f *Fleet) Backlog(count int, task func(n int) tasks.Args, options ...tasks.Options) {
 	f.t.Helper()
 	now := time.Now()
 	for from := 0; from < count; from += together {
 		var all []tasks.Args
 		for n := from; n < min(count, from+together); n++ {
-			all = append(all, make(n))
+			all = append(all, task(n))
 		}
 		infos, err := f.scheduler.EnqueueMany(f.ctx, all, options...)
 		if err != nil {
@@ -80,7 +81,7 @@ func (f *Fleet) Enqueue(args tasks.Args, options ...tasks.Options) scheduler.Tas
 
 // feed enqueues the tasks of a stream at their times, in the background.
 func (f *Fleet) feed(
-	stream string, make func(n int) tasks.Args, options []tasks.Options, next func(n int) (at time.Time, more bool),
+	stream string, task func(n int) tasks.Args, options []tasks.Options, next func(n int) (at time.Time, more bool),
 ) {
 	f.background.Go(func() {
 		for n := 0; ; n++ {
@@ -88,16 +89,16 @@ func (f *Fleet) feed(
 			if !more || !sleepUntil(at, f.full) {
 				return
 			}
-			args := make(n)
-			task, o := f.named(args, stream, n, options)
-			f.tasks.enqueued(task, args, at)
+			args := task(n)
+			id, o := f.named(args, stream, n, options)
+			f.tasks.enqueued(id, args, at)
 			for {
 				_, err := f.scheduler.Enqueue(f.ctx, args, o)
 				if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 					break
 				}
 				if !sleepUntil(time.Now().Add(enqueueAgain), f.ended) {
-					f.tasks.withdrawn(task) // it may be enqueued, but its producer does not know
+					f.tasks.withdrawn(id) // it may be enqueued, but its producer does not know
 					return
 				}
 			}

@@ -22,11 +22,13 @@ type Caller struct {
 	by  *process // nil for a call from outside of the fleet
 }
 
-// Caller returns the provider for the worker that the function of [Fleet.Workers] is setting up. Elsewhere it returns it
+// Caller returns the provider for the worker that the function of [Fleet.Workers] is setting up. Elsewhere it returns
+// it
 // for a program outside of the fleet, whose calls nothing ends.
 func (a *API) Caller() *Caller { return &Caller{api: a, by: a.fleet.setting} }
 
-// Client returns the provider as an HTTP client, for the same worker as [API.Caller]. Requests may have any URL: they all
+// Client returns the provider as an HTTP client, for the same worker as [API.Caller]. Requests may have any URL: they
+// all
 // go to this provider. A refusal is a 429, with Retry-After where it names a time.
 func (a *API) Client() *http.Client { return &http.Client{Transport: a.Caller()} }
 
@@ -47,7 +49,8 @@ var (
 	errKilled = errors.New("headwaytest: the worker was killed")
 )
 
-// Do makes a call and waits for its end. The error is one that a handler may return as it is: a refusal that names a time
+// Do makes a call and waits for its end. The error is one that a handler may return as it is: a refusal that names a
+// time
 // matches *RefusedError and *reservations.RetryAfterError, other failures are *RefusedError, ErrFailed or ErrDropped.
 func (c *Caller) Do(ctx context.Context, call Call) error {
 	err := c.call(ctx, call)
@@ -205,7 +208,9 @@ func (c *Caller) RoundTrip(r *http.Request) (*http.Response, error) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
 		}
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = w.WriteString(`{"error":{"message":"Rate limit reached","type":"rate_limit_error","code":"rate_limit_exceeded"}}`)
+		_, _ = w.WriteString(
+			`{"error":{"message":"Rate limit reached","type":"rate_limit_error","code":"rate_limit_exceeded"}}`,
+		)
 	case errors.Is(err, ErrFailed):
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.WriteString(`{"error":{"message":"The server is overloaded","type":"server_error"}}`)

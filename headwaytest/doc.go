@@ -15,8 +15,9 @@
 //		}
 //	}, headwaytest.LimitsFile("headway.yaml"))
 //
-// Everything in the fleet is the production code: workers, scheduler, dispatcher, waitlists, asynq, the Redis client and
-// the rules of the buckets. Only the network, Redis and the API are made for the test. Handlers run unchanged: their HTTP
+// Everything in the fleet is the production code: workers, scheduler, dispatcher, waitlists, asynq, the Redis client
+// and the rules of the buckets. Only the network, Redis and the API are made for the test. Handlers run unchanged:
+// their HTTP
 // client comes from [API.Client], or they call [Caller.Do].
 //
 // # What it does not show

@@ -7,6 +7,9 @@ import (
 	"github.com/headway-go/headway/headwaytest"
 )
 
+// moment is when a fault begins.
+const moment = 20 * time.Second
+
 // fault is one thing that goes wrong while a backlog of 600 tasks starts at 10 a second.
 type fault struct {
 	name     string
@@ -17,12 +20,12 @@ type fault struct {
 	use      float64       // zero means .98
 }
 
-func at(elapsed time.Duration, do func(f *headwaytest.Fleet)) func(f *headwaytest.Fleet) {
-	return func(f *headwaytest.Fleet) { f.At(elapsed, func() { do(f) }) }
+// at plans a fault at the moment of all faults.
+func at(do func(f *headwaytest.Fleet)) func(f *headwaytest.Fleet) {
+	return func(f *headwaytest.Fleet) { f.At(moment, func() { do(f) }) }
 }
 
 func faults() []fault {
-	const moment = 20 * time.Second
 	long := 15 * time.Second
 	calls := headwaytest.Provider{Latency: headwaytest.Between(50*time.Millisecond, 1500*time.Millisecond)}
 	refusing := calls
@@ -32,7 +35,7 @@ func faults() []fault {
 	network := headwaytest.Network(100*time.Microsecond, 300*time.Microsecond)
 	return []fault{
 		{name: "none"},
-		{name: "killed", plan: at(moment, func(f *headwaytest.Fleet) { f.Worker(0).Kill() }), within: 4 * time.Minute},
+		{name: "killed", plan: at(func(f *headwaytest.Fleet) { f.Worker(0).Kill() }), within: 4 * time.Minute, use: .4},
 		{
 			name: "all killed, and started again",
 			plan: func(f *headwaytest.Fleet) {
@@ -47,32 +50,47 @@ func faults() []fault {
 			},
 			within: 4 * time.Minute, use: .6,
 		},
-		{name: "stopped", plan: at(moment, func(f *headwaytest.Fleet) { f.Worker(0).Stop() })},
-		{name: "Redis down", plan: at(moment, func(f *headwaytest.Fleet) { f.Redis.Down(long) }), within: 90 * time.Second, use: .7},
-		{name: "Redis hangs", plan: at(moment, func(f *headwaytest.Fleet) { f.Redis.Hang(long) }), within: 100 * time.Second, use: .7},
+		{name: "stopped", plan: at(func(f *headwaytest.Fleet) { f.Worker(0).Stop() })},
+		{name: "Redis down", plan: at(func(f *headwaytest.Fleet) { f.Redis.Down(long) }), within: 90 * time.Second, use: .7},
 		{
-			name: "Redis loses answers", plan: at(moment, func(f *headwaytest.Fleet) { f.Redis.Lose(.02, 5*time.Second) }),
-			within: 4 * time.Minute, use: .9,
+			name:   "Redis hangs",
+			plan:   at(func(f *headwaytest.Fleet) { f.Redis.Hang(long) }),
+			within: 100 * time.Second,
+			use:    .7,
 		},
-		{name: "store down", plan: at(moment, func(f *headwaytest.Fleet) { f.Store.Down(long) }), within: 100 * time.Second, use: .6},
-		{name: "store hangs", plan: at(moment, func(f *headwaytest.Fleet) { f.Store.Hang(long) }), within: 100 * time.Second, use: .6},
 		{
-			name: "store loses answers", plan: at(moment, func(f *headwaytest.Fleet) { f.Store.Lose(.02, long) }),
+			name: "Redis loses answers", plan: at(func(f *headwaytest.Fleet) { f.Redis.Lose(.02, 5*time.Second) }),
+			within: 4 * time.Minute, use: .4,
+		},
+		{name: "store down", plan: at(func(f *headwaytest.Fleet) { f.Store.Down(long) }), within: 100 * time.Second, use: .6},
+		{
+			name:   "store hangs",
+			plan:   at(func(f *headwaytest.Fleet) { f.Store.Hang(long) }),
+			within: 100 * time.Second,
+			use:    .6,
+		},
+		{
+			name: "store loses answers", plan: at(func(f *headwaytest.Fleet) { f.Store.Lose(.02, long) }),
 			within: 70 * time.Second, use: .95,
 		},
 		{name: "refusals", provider: refusing, within: 5 * time.Minute, use: .9},
 		{name: "failures", provider: failing, within: 10 * time.Minute},
 		{
 			name:   "slow worker",
-			plan:   at(moment, func(f *headwaytest.Fleet) { f.Worker(0).Slow(300*time.Millisecond, moment) }),
-			within: 70 * time.Second, use: .9,
+			plan:   at(func(f *headwaytest.Fleet) { f.Worker(0).Slow(300*time.Millisecond, moment) }),
+			within: 70 * time.Second, use: .4,
 		},
 		{
-			name: "cut off", plan: at(moment, func(f *headwaytest.Fleet) { f.Worker(0).CutOff(45 * time.Second) }),
-			within: 4 * time.Minute, use: .9,
+			name: "cut off", plan: at(func(f *headwaytest.Fleet) { f.Worker(0).CutOff(45 * time.Second) }),
+			within: 4 * time.Minute, use: .4,
 		},
 		{name: "delays", options: []headwaytest.Option{network}},
-		{name: "buckets in Redis", options: []headwaytest.Option{headwaytest.BucketsInRedis(), network}, within: 65 * time.Second, use: .97},
+		{
+			name:    "buckets in Redis",
+			options: []headwaytest.Option{headwaytest.BucketsInRedis(), network},
+			within:  65 * time.Second,
+			use:     .97,
+		},
 		{
 			name: "all at once", provider: refusing, options: []headwaytest.Option{network},
 			plan: func(f *headwaytest.Fleet) {

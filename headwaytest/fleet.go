@@ -17,7 +17,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// Fleet is a fleet of workers in virtual time. Its methods are for the goroutine of play, and for functions of [Fleet.At].
+// Fleet is a fleet of workers in virtual time. Its methods are for the goroutine of play, and for functions of
+// [Fleet.At].
 type Fleet struct {
 	// Redis has the queues and the waitlists, Store the buckets. With [BucketsInRedis] the Store is not used.
 	Redis, Store *Service
@@ -133,7 +134,8 @@ func sleepUntil(at time.Time, end <-chan struct{}) bool {
 // Run lets the fleet run for a time.
 func (*Fleet) Run(d time.Duration) { time.Sleep(d) }
 
-// Drain ends the arrivals, and lets the fleet run until all tasks have ended, at most for a time. It reports whether they
+// Drain ends the arrivals, and lets the fleet run until all tasks have ended, at most for a time. It reports whether
+// they
 // have. A task that waits for a retry has not ended.
 func (f *Fleet) Drain(most time.Duration) bool {
 	f.fill()

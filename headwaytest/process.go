@@ -129,7 +129,7 @@ func (f *Fleet) launch(number int, setup func(*worker.Worker), config worker.Con
 	f.setting = p
 	setup(w.Worker)
 	f.setting = nil
-	if err = w.Worker.Start(f.ctx); err != nil {
+	if err = w.Start(f.ctx); err != nil {
 		f.t.Fatalf("headwaytest: start %s: %v", name, err)
 	}
 	f.launched = append(f.launched, w)

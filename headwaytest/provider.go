@@ -16,8 +16,9 @@ type Provider struct {
 	// Meters are the limits that the API enforces exactly, with a bucket for each key. Windows leave nothing to the next
 	// one. Defaults to the meters of the fleet's limit of the provider's name.
 	Meters []reservations.Meter
-	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before it.
-	// Defaults to three times the largest delay of [Network] (the answer of a bucket, and a round trip before the call), and to two microseconds more with [BucketsInRedis], because the
+	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before
+	// it. Defaults to three times the largest delay of [Network] (the answer of a bucket, and a round trip before the
+	// call), and to two microseconds more with [BucketsInRedis], because the
 	// clock of Redis counts in microseconds. So it is none without these options. Negative means none.
 	Slack time.Duration
 	// Latency draws the duration of a call. Defaults to none.
@@ -103,7 +104,8 @@ type Violation struct {
 	Had   float64
 }
 
-// Provider adds an API to the fleet. Its name is that of the limit that tasks charge for it. A second call with one name
+// Provider adds an API to the fleet. Its name is that of the limit that tasks charge for it. A second call with one
+// name
 // fails the test.
 func (f *Fleet) Provider(name string, p Provider) *API {
 	f.t.Helper()
@@ -172,10 +174,10 @@ func meterOf(m reservations.Meter, slack time.Duration, now time.Time) judge.Met
 		return judge.NewWindow(m.Rate, m.Period, m.Start, 0)
 	case reservations.KindInFlight:
 		return &judge.Flight{Most: m.Capacity}
-	default:
-		capacity := m.Cap()
-		return judge.NewBucket(m.Rate/m.Period.Seconds(), capacity, max(0, slack), now)
+	case reservations.KindBucket:
 	}
+	capacity := m.Cap()
+	return judge.NewBucket(m.Rate/m.Period.Seconds(), capacity, max(0, slack), now)
 }
 
 // account returns that of a key, filled up to now. It requires that a.mu is held.

@@ -40,13 +40,17 @@ func calls(api *headwaytest.API) func(w *worker.Worker) {
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	headwaytest.Run(t, func(f *headwaytest.Fleet) {
-		api := f.Provider("api", headwaytest.Provider{Latency: headwaytest.Between(50*time.Millisecond, 1500*time.Millisecond)})
+		api := f.Provider(
+			"api",
+			headwaytest.Provider{Latency: headwaytest.Between(50*time.Millisecond, 1500*time.Millisecond)},
+		)
 		f.Workers(3, calls(api))
 		f.Backlog(600, one)
 		if !f.Drain(10 * time.Minute) {
 			t.Error("tasks are left")
 		}
-		if r := f.Report(); r.Violations > 0 || r.Lost > 0 || r.Done != 600 || r.Use["api"] < .99 || r.LastStart > 60*time.Second {
+		if r := f.Report(); r.Violations > 0 || r.Lost > 0 || r.Done != 600 || r.Use["api"] < .99 ||
+			r.LastStart > 60*time.Second {
 			t.Error(r)
 		}
 	}, headwaytest.Limits(perSecond(10, 10)))

@@ -35,9 +35,9 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	began := make(chan time.Time, 1)
 	for range 2 {
-		w, err := worker.New(client, limiter, worker.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			b.Fatal(err)
+		w, failed := worker.New(client, limiter, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		if failed != nil {
+			b.Fatal(failed)
 		}
 		worker.Handle(w, func(context.Context, *worker.Job[call]) error { began <- time.Now(); return nil })
 		if err = w.Start(b.Context()); err != nil {

@@ -59,8 +59,13 @@ func (p Panel) chart(axis []chartdraw.Tick) chartdraw.Chart {
 		},
 		XAxis: chartdraw.XAxis{Style: line, Ticks: axis, GridMajorStyle: grid, GridMinorStyle: grid},
 		// The primary axis of the library is the one on the right.
-		YAxis:          chartdraw.YAxis{Style: chartdraw.Style{Hidden: true}, Range: &chartdraw.ContinuousRange{Max: 1}},
-		YAxisSecondary: chartdraw.YAxis{Style: line, Ticks: valueTicks(least, most), GridMajorStyle: grid, GridMinorStyle: grid},
-		Elements:       []chartdraw.Renderable{p.header},
+		YAxis: chartdraw.YAxis{Style: chartdraw.Style{Hidden: true}, Range: &chartdraw.ContinuousRange{Max: 1}},
+		YAxisSecondary: chartdraw.YAxis{
+			Style:          line,
+			Ticks:          valueTicks(least, most),
+			GridMajorStyle: grid,
+			GridMinorStyle: grid,
+		},
+		Elements: []chartdraw.Renderable{p.header},
 	}
 }

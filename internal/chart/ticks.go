@@ -34,7 +34,7 @@ func timeTicks(start, end time.Duration) []chartdraw.Tick {
 			break
 		}
 	}
-	step *= 2*span/step/timeTicksMost/2 + 1
+	step *= 2*span/step/timeTicksMost/2 + 1 //nolint:durationcheck // a quotient of durations is a number
 	ticks := []chartdraw.Tick{{Value: start.Seconds(), Label: timeText(start, step)}}
 	for at := start - start%step; at < end && end-at > step; {
 		if at += step; at > start {

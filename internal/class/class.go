@@ -1,4 +1,5 @@
-// Package class says how waiting tasks share a bucket: the class in which the task of a charge waits, and the weights of
+// Package class says how waiting tasks share a bucket: the class in which the task of a charge waits, and the weights
+// of
 // classes and flows. It is pure.
 package class
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,15 +42,15 @@ func BenchmarkLook(b *testing.B) {
 // BenchmarkDequeue delivers tasks with Headway's form of asynq's script. An operation is one delivery, or one poll of
 // an empty queue.
 func BenchmarkDequeue(b *testing.B) {
-	text := ""
+	var text strings.Builder
 	for _, name := range []string{"woken", "dequeue"} {
 		part, err := os.ReadFile("../asynqdb/lua/" + name + ".lua")
 		if err != nil {
 			b.Fatal(err)
 		}
-		text += string(part)
+		text.Write(part)
 	}
-	script := redis.NewScript(text)
+	script := redis.NewScript(text.String())
 	for _, name := range []string{"idle", "busy"} {
 		b.Run(name, func(b *testing.B) {
 			_, client := inMemory(b)

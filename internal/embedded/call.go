@@ -69,7 +69,7 @@ func (s *scripts) call(l *lua.LState, raise bool) int {
 		return fail(l, "Please specify at least one argument for this redis lib call", raise)
 	}
 	command, srv := upper(whole[0]), s.redis.serving
-	switch kinds[command] {
+	switch kinds[command] { //nolint:exhaustive // the others are seen to before
 	case data:
 	case unsupported:
 		return fail(l, "the embedded Redis does not support "+command, raise)

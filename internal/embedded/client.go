@@ -104,7 +104,7 @@ func (r *Redis) hook(c *server.Peer, command string, args ...string) bool {
 	switch kind := kinds[command]; {
 	case kind == unsupported:
 		of.failed = true
-		c.WriteError(fmt.Sprintf("ERR the embedded Redis does not support %s", command))
+		c.WriteError("ERR the embedded Redis does not support " + command)
 		return true
 	case of.multi && (kind == session || kind == blocking):
 		of.failed = true

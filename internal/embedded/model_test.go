@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,7 +30,7 @@ func TestRandomCommandsAnswerAsRedis(t *testing.T) {
 func randomCommand(t *rapid.T) command {
 	key := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key") }
 	member := func() string { return rapid.SampledFrom([]string{"m", "n", "o", "p", ""}).Draw(t, "member") }
-	number := func() string { return fmt.Sprint(rapid.IntRange(-3, 5).Draw(t, "number")) }
+	number := func() string { return strconv.Itoa(rapid.IntRange(-3, 5).Draw(t, "number")) }
 	seconds := func() string { return fmt.Sprint(rapid.IntRange(-1, 3).Draw(t, "thousands of seconds") * 1000) }
 	return rapid.SampledFrom([]func() command{
 		func() command { return command{"SET", key(), member()} },

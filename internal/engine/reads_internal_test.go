@@ -13,8 +13,20 @@ func TestReads(t *testing.T) {
 	r := reads{}
 	due := waitlist.Due{Bucket: "api", More: true}
 	for _, step := range []struct{ promoted, want int }{
-		{0, 0}, {4, 0}, {8, 16}, {16, 32}, {32, 64}, {64, 128}, {128, 256}, {256, 256}, {40, 128}, {40, 80}, {0, 40},
-		{1, 20}, {1, 10}, {1, 0},
+		{0, 0},
+		{4, 0},
+		{8, 16},
+		{16, 32},
+		{32, 64},
+		{64, 128},
+		{128, 256},
+		{256, 256},
+		{40, 128},
+		{40, 80},
+		{0, 40},
+		{1, 20},
+		{1, 10},
+		{1, 0},
 	} {
 		if r.learn(due, step.promoted); r["api"] != step.want {
 			t.Errorf("%d promoted: %d heads are read next, want %d", step.promoted, r["api"], step.want)

@@ -30,11 +30,11 @@ func backlog(n int, latency time.Duration, charges ...reservations.Charge) []sim
 }
 
 // run simulates, and fails the test on an error.
-func run(t testing.TB, limits []reservations.Limit, calls []simulate.Call, config simulate.Config) simulate.Result {
-	t.Helper()
+func run(tb testing.TB, limits []reservations.Limit, calls []simulate.Call, config simulate.Config) simulate.Result {
+	tb.Helper()
 	r, err := simulate.Run(limits, calls, config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

@@ -16,7 +16,7 @@ import (
 // The meters that a Pattern counts by itself, as calls of an OpenAI-style API are counted.
 const (
 	meterTokens       = "tokens"
-	meterTokensPerDay = "tokens_per_day"
+	meterTokensPerDay = "tokens_per_day" //nolint:gosec // the name of a meter
 )
 
 // Range is a number between two bounds, each as likely. Equal bounds are that number.

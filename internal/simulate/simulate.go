@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,7 +29,7 @@ func Run(limits []reservations.Limit, calls []Call, config Config) (Result, erro
 		f.free = len(calls) + 1
 	}
 	if !slices.IsSortedFunc(calls, func(a, b Call) int { return int(max(-1, min(1, a.At-b.At))) }) {
-		return Result{}, fmt.Errorf("calls must be in the order of their arrival")
+		return Result{}, errors.New("calls must be in the order of their arrival")
 	}
 	if err = f.play(calls); err != nil {
 		return Result{}, err

@@ -49,7 +49,7 @@ func golden(t *testing.T, name, got string) {
 			t.Fatal(err)
 		}
 	}
-	if want, err := os.ReadFile(file); err != nil || string(want) != got { //nolint:gosec // a file of this test
+	if want, err := os.ReadFile(file); err != nil || string(want) != got {
 		t.Errorf("%s differs (%v); `go test ./cmd/internal/capacity -update` writes it:\n%s", file, err, got)
 	}
 }
@@ -118,7 +118,7 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "day.svg")
 	code, _, errs := simulate(t, "", "--backlog", "100", "--tokens", "1500", "--chart", file)
-	text, err := os.ReadFile(file) //nolint:gosec // of this test
+	text, err := os.ReadFile(file)
 	if code != cli.ExitOK || err != nil {
 		t.Fatalf("exit %d: %s %v", code, errs, err)
 	}

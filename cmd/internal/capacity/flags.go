@@ -125,8 +125,8 @@ func (j *job) pattern(c config.Config) (p simulate.Pattern, err error) {
 		return p, err
 	}
 	if f.used != "" {
-		used, share, err := numbers("--used", f.used)
-		if err != nil {
+		used, share, faulty := numbers("--used", f.used)
+		if err = faulty; err != nil {
 			return p, err
 		}
 		p.Used, p.Share = &used, share

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (r report) summary() string {
 // waitRows are the waits of all calls, and of each flow.
 func (r report) waitRows() [][]string {
 	cells := func(name string, calls int, w waits) []string {
-		return []string{name, fmt.Sprint(calls), wait(w.P50), wait(w.P90), wait(w.P99), wait(w.Max)}
+		return []string{name, strconv.Itoa(calls), wait(w.P50), wait(w.P90), wait(w.P99), wait(w.Max)}
 	}
 	rows := [][]string{
 		{"WAIT", "CALLS", "P50", "P90", "P99", "MAX"}, cells("all", r.Done+r.unended(), r.Wait),
@@ -130,7 +131,7 @@ func (r report) variantRows() [][]string {
 		if x.Done+x.Failed < x.Calls {
 			done = "never"
 		}
-		return []string{name, done, wait(x.Wait.P50), wait(x.Wait.P99), wait(x.Wait.Max), fmt.Sprint(x.Waiting.Calls)}
+		return []string{name, done, wait(x.Wait.P50), wait(x.Wait.P99), wait(x.Wait.Max), strconv.Itoa(x.Waiting.Calls)}
 	}
 	rows := [][]string{{"IF", "DONE AFTER", "P50", "P99", "MAX", "WAITING"}, cells("as it is", r.result)}
 	for _, v := range r.Variants {

@@ -133,7 +133,8 @@ func TestDailyWindow(t *testing.T) {
 	})
 }
 
-// Redis loses the waitlists. Order and time are lost, and nothing else: asynq delivers the tasks about two minutes after
+// Redis loses the waitlists. Order and time are lost, and nothing else: asynq delivers the tasks about two minutes
+// after
 // their expected times, they join the waitlists again, and no limit is exceeded.
 func TestWaitlistsLost(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
@@ -150,7 +151,13 @@ func TestWaitlistsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := f.end(count)
-		t.Logf("%d keys deleted, last start %v, %.3f deliveries, %.2f %% used", len(keys), r.LastStart, r.Deliveries, 100*r.Use["api"])
+		t.Logf(
+			"%d keys deleted, last start %v, %.3f deliveries, %.2f %% used",
+			len(keys),
+			r.LastStart,
+			r.Deliveries,
+			100*r.Use["api"],
+		)
 		f.wantOnce()
 		f.wantDeliveries(r, 2)
 		if r.LastStart > 3*time.Minute { // asynq delivers each task two minutes after its expected time

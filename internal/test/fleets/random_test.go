@@ -74,7 +74,10 @@ func newRandomFleet(seed uint64) *randomFleet {
 		f.provider.Fail, f.provider.Drop = .02, .02
 	}
 	if r.IntN(2) == 0 {
-		f.options = append(f.options, headwaytest.Network(50*time.Microsecond, one(r, 200*time.Microsecond, 2*time.Millisecond)))
+		f.options = append(
+			f.options,
+			headwaytest.Network(50*time.Microsecond, one(r, 200*time.Microsecond, 2*time.Millisecond)),
+		)
 	}
 	if r.IntN(4) == 0 {
 		f.options = append(f.options, headwaytest.BucketsInRedis())
@@ -192,12 +195,20 @@ func (f *randomFleet) change(fleet *headwaytest.Fleet, api *headwaytest.API, fas
 }
 
 func (f *randomFleet) String() string {
-	return fmt.Sprintf("%d workers, %d tasks (%g/s), %d tenants, faults %q, limit %+v", f.workers, f.tasks, f.perSecond, f.tenants,
-		f.faults, f.api)
+	return fmt.Sprintf(
+		"%d workers, %d tasks (%g/s), %d tenants, faults %q, limit %+v",
+		f.workers,
+		f.tasks,
+		f.perSecond,
+		f.tenants,
+		f.faults,
+		f.api,
+	)
 }
 
 // run runs the fleet until all tasks have ended.
 func (f *randomFleet) run(t *testing.T, seed uint64) {
+	t.Helper()
 	headwaytest.Run(t, func(fleet *headwaytest.Fleet) {
 		api := fleet.Provider("api", f.provider)
 		fleet.Workers(f.workers, func(w *worker.Worker) {
@@ -236,7 +247,8 @@ func (f *randomFleet) run(t *testing.T, seed uint64) {
 	}, append(f.options, headwaytest.Limits(f.limits...), headwaytest.Seed(seed))...)
 }
 
-// Whatever a fleet is and whatever fails, no call exceeds the limit and no task is lost. HEADWAY_FLEETS is the number of
+// Whatever a fleet is and whatever fails, no call exceeds the limit and no task is lost. HEADWAY_FLEETS is the number
+// of
 // fleets, HEADWAY_FLEETS_FROM the first seed.
 func TestRandomFleets(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,8 @@ func (tick) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"requests": 1}}}
 }
 
-// Three workers enqueue a tick every two seconds. Twelve times one of them is killed, before, at and after a tick. Another
+// Three workers enqueue a tick every two seconds. Twelve times one of them is killed, before, at and after a tick.
+// Another
 // worker, which stays, runs the tasks: each tick starts exactly once, and none is left out.
 func TestTicksOnceWhenEnqueuersAreKilled(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
@@ -79,7 +80,8 @@ func TestTicksOnceWhenEnqueuersAreKilled(t *testing.T) {
 }
 
 // Clocks in Berlin change while a worker ticks: a tick at 02:30 is left out in spring, and comes twice in autumn. An
-// hourly one comes once in each hour, and an interval does not notice. Then the fleet is down until the evening: of each
+// hourly one comes once in each hour, and an interval does not notice. Then the fleet is down until the evening: of
+// each
 // schedule the last missed tick starts late, once.
 func TestRecurringOverADaylightSavingChange(t *testing.T) {
 	t.Parallel()
@@ -127,7 +129,15 @@ func TestRecurringOverADaylightSavingChange(t *testing.T) {
 						t.Errorf("intervals at %v", changed)
 					}
 				}
-				t.Logf("hourly %d, nights %v, noon %v, soon %v, intervals %d and %d", len(hourly), nights, noon, soon, len(changed), len(interval))
+				t.Logf(
+					"hourly %d, nights %v, noon %v, soon %v, intervals %d and %d",
+					len(hourly),
+					nights,
+					noon,
+					soon,
+					len(changed),
+					len(interval),
+				)
 				if !slices.Equal(nights, c.nights) || len(hourly) != c.hourly || len(noon) != 1 || len(soon) != 0 ||
 					len(interval) != len(changed)+2 {
 					t.Errorf("hourly %v, nights %v, noon %v, soon %v, intervals %v", hourly, nights, noon, soon, interval)

@@ -86,7 +86,8 @@ func scenarios() (all []scenario) {
 			name: fmt.Sprintf("%g arrive a second", rate), meters: twenty(100), arrives: every(1 / rate),
 		})
 	}
-	return append(all,
+	return append(
+		all,
 		scenario{name: "small capacity", meters: []reservations.Meter{meter("requests", 20, 1, inf)}, late: 2},
 		scenario{name: "200 a second", meters: []reservations.Meter{meter("requests", 200, 20, 1000)}, tasks: 1000},
 		scenario{name: "one in 5 seconds", meters: []reservations.Meter{meter("requests", .2, 1, inf)}, tasks: 20, late: 1},
@@ -99,8 +100,15 @@ func scenarios() (all []scenario) {
 			sizes: func(n int) []float64 { return []float64{min(4, mixed(n)[0])} }, late: 4,
 		},
 		scenario{name: "estimates three times too high", meters: twenty(100), used: .33, late: 3, deliveries: 2.2},
-		scenario{name: "the same, slow calls", meters: twenty(400), used: .33, latency: 5 * time.Second, late: 12, deliveries: 2.2},
-		scenario{name: "requests and tokens, 10 % big", meters: chat(inf, inf, 10), sizes: big(.1), tasks: 300, late: 3},
+		scenario{
+			name:       "the same, slow calls",
+			meters:     twenty(400),
+			used:       .33,
+			latency:    5 * time.Second,
+			late:       12,
+			deliveries: 2.2,
+		},
+		scenario{name: "requests and tokens, 10 % big", meters: chat(inf, inf, 10), sizes: big(.1), tasks: 300, late: 5},
 		scenario{name: "requests and tokens, half big", meters: chat(inf, inf, 10), sizes: big(.5), tasks: 100, late: 3},
 		scenario{name: "the same, bounded", meters: chat(40, 4000, 10), sizes: big(.5), tasks: 100, late: 3},
 		scenario{name: "window of 10 s", meters: []reservations.Meter{window(100, 10*time.Second)}, late: 11},
@@ -109,7 +117,13 @@ func scenarios() (all []scenario) {
 				window(100, 10*time.Second), meter("requests", 15, 2, inf),
 			}, late: 11,
 		},
-		scenario{name: "five calls in flight", meters: []reservations.Meter{reservations.InFlight(5)}, latency: time.Second, tasks: 100, late: 3},
+		scenario{
+			name:    "five calls in flight",
+			meters:  []reservations.Meter{reservations.InFlight(5)},
+			latency: time.Second,
+			tasks:   100,
+			late:    3,
+		},
 		scenario{
 			name: "twice the rate after 5 s", meters: twenty(100),
 			plan: func(f *headwaytest.Fleet, api *headwaytest.API) { f.At(5*time.Second, func() { setRate(f, api, 40) }) },
@@ -202,7 +216,7 @@ func (s scenario) best(count int) (least float64) {
 			least = max(least, (sum/m.Capacity-1)*s.latency.Seconds())
 		case reservations.KindWindow:
 			least = max(least, (math.Ceil(sum/m.Rate)-2)*m.Period.Seconds())
-		default:
+		case reservations.KindBucket, "":
 			least = max(least, (sum-m.Cap())/m.Rate)
 		}
 	}
@@ -261,7 +275,8 @@ func (s scenario) judge(t *testing.T, r headwaytest.Report, count int) {
 	if deliveries == 0 {
 		deliveries = 2.05
 	}
-	if r.Violations > 0 || r.Done != count || r.Twice > 0 || r.Deliveries > deliveries || r.LastStart.Seconds() > best*1.002+late {
+	if r.Violations > 0 || r.Done != count || r.Twice > 0 || r.Deliveries > deliveries ||
+		r.LastStart.Seconds() > best*1.002+late {
 		t.Errorf("want the last start within %.1f s and %.2f deliveries: %v", best*1.002+late, deliveries, r)
 	}
 }

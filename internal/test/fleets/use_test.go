@@ -32,11 +32,11 @@ func TestLimitIsUsed(t *testing.T) {
 		deliveries float64
 		places     int
 	}{
-		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 1.3, places: size * worker.ConcurrencyDefault},
+		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 1.4, places: size * worker.ConcurrencyDefault},
 		{name: "reserved", limit: requestsOnly, options: reserved, use: .998, deliveries: 1.01, places: 3},
-		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.3, places: size * worker.ConcurrencyDefault},
-		{name: "four shards", limit: sharded, use: .97, deliveries: 1.3, places: 300}, // each shard has its own order
-		{name: "tokens", limit: chats, count: 200, make: chat, use: .99, deliveries: 1.6, places: 10},
+		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.4, places: size * worker.ConcurrencyDefault},
+		{name: "four shards", limit: sharded, use: .97, deliveries: 1.4, places: 300}, // each shard has its own order
+		{name: "tokens", limit: chats, count: 200, make: chat, use: .99, deliveries: 1.6, places: 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, world{limits: []reservations.Limit{c.limit}, provider: usual}, func(f *fleet) {

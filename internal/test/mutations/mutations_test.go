@@ -68,9 +68,9 @@ func TestEachMutationIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range mutations() {
-		t.Run(m.name, func(t *testing.T) { //nolint:paralleltest // each compiles the whole program
+		t.Run(m.name, func(t *testing.T) {
 			file := filepath.Join(root, m.file)
-			text, err := os.ReadFile(file) //nolint:gosec // named by the table
+			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,6 @@ func TestEachMutationIsSeen(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(t, overlay, string(replace))
-			//nolint:gosec // a test of this package
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestFleet$", ".")
 			output, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(output), m.seen) {

@@ -11,7 +11,8 @@ import (
 // pipe returns both ends of a connection in memory. Delay returns the time that the next write takes to arrive; nil
 // means none. Writes arrive in order.
 //
-// Unlike net.Pipe, a connection has a buffer of any size, as TCP nearly has: a client that sends a pipeline and a server
+// Unlike net.Pipe, a connection has a buffer of any size, as TCP nearly has: a client that sends a pipeline and a
+// server
 // that answers its first command do not wait for each other. A write never waits, because its caller may hold a mutex,
 // as go-redis's PubSub does, and time does not pass in a bubble while a goroutine waits for a mutex.
 func pipe(delay func() time.Duration) (client, server net.Conn) {
