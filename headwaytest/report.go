@@ -19,7 +19,8 @@ type Report struct {
 	// Tasks are all that arrived. Done are those that succeeded, Failed those that ended otherwise, Left those that have
 	// not ended.
 	Tasks, Done, Failed, Left int
-	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once, which
+	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once,
+	// which
 	// happens to tasks of killed workers.
 	Lost, Twice int
 	// Violations is the number of calls that arrived when a provider had no room. Ignored is the number of calls that
@@ -31,7 +32,8 @@ type Report struct {
 	Use map[string]float64
 	// Providers has more of each provider.
 	Providers map[string]ProviderReport
-	// Wait is the time from the arrival of a task until its first start, Flows the same for each flow. Lateness is the time
+	// Wait is the time from the arrival of a task until its first start, Flows the same for each flow. Lateness is the
+	// time
 	// from the moment at which the buckets let a task run until its handler ran.
 	Wait     Quantiles
 	Flows    map[string]Quantiles

@@ -31,7 +31,7 @@ func randomCommand(t *rapid.T) command {
 	key := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key") }
 	member := func() string { return rapid.SampledFrom([]string{"m", "n", "o", "p", ""}).Draw(t, "member") }
 	number := func() string { return strconv.Itoa(rapid.IntRange(-3, 5).Draw(t, "number")) }
-	seconds := func() string { return fmt.Sprint(rapid.IntRange(-1, 3).Draw(t, "thousands of seconds") * 1000) }
+	seconds := func() string { return strconv.Itoa(rapid.IntRange(-1, 3).Draw(t, "thousands of seconds") * 1000) }
 	return rapid.SampledFrom([]func() command{
 		func() command { return command{"SET", key(), member()} },
 		func() command { return command{"SET", key(), member(), "NX", "EX", seconds()} },

@@ -34,7 +34,10 @@ func TestLimitIsUsed(t *testing.T) {
 	}{
 		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 1.4, places: size * worker.ConcurrencyDefault},
 		{name: "reserved", limit: requestsOnly, options: reserved, use: .998, deliveries: 1.01, places: 3},
-		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.4, places: size * worker.ConcurrencyDefault},
+		{
+			name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 1.4,
+			places: size * worker.ConcurrencyDefault,
+		},
 		{name: "four shards", limit: sharded, use: .97, deliveries: 1.4, places: 300}, // each shard has its own order
 		{name: "tokens", limit: chats, count: 200, make: chat, use: .99, deliveries: 1.6, places: 200},
 	} {
@@ -42,11 +45,11 @@ func TestLimitIsUsed(t *testing.T) {
 			in(t, world{limits: []reservations.Limit{c.limit}, provider: usual}, func(f *fleet) {
 				f.start(size)
 				f.Run(3 * time.Second)
-				count, make := 300, numbered
+				count, task := 300, numbered
 				if c.make != nil {
-					count, make = c.count, c.make
+					count, task = c.count, c.make
 				}
-				f.Backlog(count, make, c.options)
+				f.Backlog(count, task, c.options)
 				r := f.end(count)
 				f.wantOnce()
 				f.wantUse(r, c.use)

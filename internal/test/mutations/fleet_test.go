@@ -25,7 +25,8 @@ func (chat) Charges() []reservations.Charge {
 // A chat is estimated to use four times the tokens that it uses.
 const estimated, used = 400, 100
 
-// TestFleet is what each mutation runs: a fleet that uses every part of Headway that a mutation changes. Estimates are so
+// TestFleet is what each mutation runs: a fleet that uses every part of Headway that a mutation changes. Estimates are
+// so
 // high that the limit of tokens is used only if they are settled.
 func TestFleet(t *testing.T) {
 	t.Parallel()
