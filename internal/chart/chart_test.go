@@ -65,7 +65,8 @@ func TestSVGEscapes(t *testing.T) {
 	t.Parallel()
 	hostile := `</text></svg><script>alert("1")</script>&amp; ` + "\x00\x1b\xff]]>"
 	var out bytes.Buffer
-	panel := chart.Panel{Title: hostile, Unit: hostile, Lines: []chart.Line{{Name: hostile, X: times(2), Y: []float64{1, 2}}}}
+	line := chart.Line{Name: hostile, X: times(2), Y: []float64{1, 2}}
+	panel := chart.Panel{Title: hostile, Unit: hostile, Lines: []chart.Line{line}}
 	if err := chart.SVG(&out, hostile, panel); err != nil {
 		t.Fatal(err)
 	}

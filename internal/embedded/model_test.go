@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
 

@@ -28,7 +28,8 @@ const (
 func mutations() []mutation {
 	return []mutation{
 		{
-			"limit 1 % too fast", "internal/bucket/bucket.go", "came := b.comes(s.Filling, to)", "came := 1.01 * b.comes(s.Filling, to)",
+			"limit 1 % too fast", "internal/bucket/bucket.go", "came := b.comes(s.Filling, to)",
+			"came := 1.01 * b.comes(s.Filling, to)",
 			exceeded,
 		},
 		{
