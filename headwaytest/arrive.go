@@ -21,9 +21,9 @@ const (
 	together = 1000
 )
 
-// Arrive enqueues tasks from now on until [Fleet.Drain] or the end of the test, at random times with so many a second
-// on average (a Poisson
-// process). Task returns the task of a number, from 0. While Redis is away the tasks wait for it at their producer.
+// Arrive enqueues tasks from now on until [Fleet.Drain] or the end of the test. The times are random, with that many a
+// second on average (a Poisson process). Task returns the task of a number, from 0. While Redis is away the tasks wait
+// for it at their producer.
 func (f *Fleet) Arrive(perSecond float64, task func(n int) tasks.Args, options ...tasks.Options) {
 	f.t.Helper()
 	if !(perSecond > 0) {

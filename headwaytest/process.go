@@ -160,7 +160,7 @@ func (w *Worker) Kill() {
 // Stop stops the worker as SIGTERM does, in the background.
 func (w *Worker) Stop() { w.stop() }
 
-// CutOff makes the network of the worker hang for a time: Redis and the store do not hear of it, and it goes on
+// CutOff makes the network of the worker hang for a time: Redis and the store get none of its messages, and it goes on
 // running.
 func (w *Worker) CutOff(d time.Duration) {
 	w.hang(network.Hang)

@@ -16,7 +16,7 @@ import (
 type Report struct {
 	// Took is the time since the fleet began, LastStart that of the last start.
 	Took, LastStart time.Duration
-	// Tasks are all that arrived. Done are those that succeeded, Failed those that ended otherwise, Left those that have
+	// Tasks are all that arrived. Done are the ones that succeeded, Failed the ones that ended otherwise, Left the ones that have
 	// not ended.
 	Tasks, Done, Failed, Left int
 	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once,
@@ -26,8 +26,8 @@ type Report struct {
 	// Violations is the number of calls that arrived when a provider had no room. Ignored is the number of calls that
 	// arrived more than a second after a refusal that named a time, within that time.
 	Violations, Ignored int
-	// Use is, for each provider, the part of its limit that was used while tasks waited for it, outside of the times that
-	// its refusals named: 1 means that no room went unused for ever. It is that of its most used meter, and 1 if no task
+	// Use is, for each provider, the part of its limit that was used while tasks waited for it. The
+	// times that its refusals named do not count. 1 means that no room went unused for ever. It is that of its most used meter, and 1 if no task
 	// ever waited.
 	Use map[string]float64
 	// Providers has more of each provider.
@@ -51,7 +51,7 @@ type Report struct {
 
 // ProviderReport is what one provider saw.
 type ProviderReport struct {
-	// Calls are those that it accepted. Refused, Failed are those that it refused or failed although there was room.
+	// Calls are the ones that it accepted. Refused, Failed are the ones that it refused or failed although there was room.
 	Calls, Refused, Failed int
 	// Violations are the first calls that arrived without room, of Count.
 	Violations []Violation
@@ -102,7 +102,7 @@ func (f *Fleet) Report() Report {
 	return r
 }
 
-// report adds what is known of tasks, and returns those that have not ended.
+// report adds what is known of tasks, and returns the ones that have not ended.
 func (tr *tracker) report(r *Report) (left []*tracked) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

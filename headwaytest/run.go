@@ -64,8 +64,8 @@ func Begin(at time.Time) Option {
 	return func(_ *testing.T, s *settings) { s.begin = at }
 }
 
-// Network makes each message between a process and Redis, and between a process and the store of the buckets, arrive
-// after a random time from least to most. Defaults to no delay.
+// Network delays each message between a process and Redis or the store of the buckets by a random time from least to
+// most. Defaults to no delay.
 func Network(least, most time.Duration) Option {
 	return func(_ *testing.T, s *settings) { s.least, s.most = least, most }
 }

@@ -123,7 +123,7 @@ func (tr *tracker) wait(t *tracked, buckets ...string) {
 	t.waitsFor = buckets
 }
 
-// count changes the number of tasks that wait for a bucket, and tells its provider when that begins or ends.
+// count changes the number of tasks that wait for a bucket, and notes at its provider when that begins or ends.
 func (tr *tracker) count(bucket string, by int) {
 	before := tr.waiting[bucket]
 	if tr.waiting[bucket] += by; before == 0 || before+by == 0 {

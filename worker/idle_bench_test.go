@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// BenchmarkIdle measures what two idle workers send to Redis in ten seconds, by command, and then how long a lone task
+// BenchmarkIdle measures what two idle workers send to Redis in ten seconds, by command. It then measures how long a lone task
 // of an idle fleet waits for its handler. Run it with -benchtime 100x.
 func BenchmarkIdle(b *testing.B) {
 	options, err := redis.ParseURL(testenv.Redis(b))

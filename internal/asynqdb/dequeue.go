@@ -54,7 +54,7 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	if !s.idle.wait(s.Stopping) {
 		return redis.NewCmdResult(nil, redis.Nil)
 	}
-	heard := s.idle.heard()
+	heard := s.idle.messageCount()
 	ends, _ := call.args[0].(int64)
 	queue, prefix := call.keys[3], call.args[1]
 	if marked := s.lostLease(queue); marked != "" {

@@ -43,8 +43,8 @@ func newIdle(queues []string) *idle {
 	return i
 }
 
-// hear ends what is known: there is a message, or messages may have been lost.
-func (i *idle) hear(listening bool) {
+// noticed ends the wait: there is a message, or messages may have been lost.
+func (i *idle) noticed(listening bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.listening = listening
@@ -54,14 +54,14 @@ func (i *idle) hear(listening bool) {
 	clear(i.empty)
 }
 
-// heard returns the number of messages, for found.
-func (i *idle) heard() int {
+// messageCount returns the number of messages, for found.
+func (i *idle) messageCount() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.messages
 }
 
-// found notes the answer of a queue that was asked after so many messages.
+// found notes the answer of a queue that was asked after that many messages.
 func (i *idle) found(pending string, messages int, empty bool, net time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,7 +110,7 @@ func (i *idle) wait(stopping <-chan struct{}) (ask bool) {
 }
 
 // Listen receives messages about pending tasks until stop. Meanwhile a server whose queues are all empty does not poll:
-// its dequeue waits for the message of [DB.Wake], of a client of [ForClient], or of another server, and looks for tasks
+// its dequeue waits for a message of [DB.Wake], of a client of [ForClient], or of another server. It looks for tasks
 // of other clients after ServerConfig.Net. While Redis is away it polls. Listen returns at once; stop ends the
 // goroutine and waits for it.
 func (s *Server) Listen(ctx context.Context) (stop func()) {
@@ -119,21 +119,21 @@ func (s *Server) Listen(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer s.idle.hear(false)
+		defer s.idle.noticed(false)
 		_ = messages.Subscribe(ctx, pendingChannel) // Receive repeats it after an error
 		for ctx.Err() == nil {
 			received, err := messages.Receive(ctx)
 			if err != nil { // Redis is down
-				s.idle.hear(false)
+				s.idle.noticed(false)
 				_ = pause.For(ctx, listenPause)
 				continue
 			}
 			switch m := received.(type) {
 			case *redis.Subscription:
-				s.idle.hear(true)
+				s.idle.noticed(true)
 			case *redis.Message:
 				if s.idle.queues[m.Payload] {
-					s.idle.hear(true)
+					s.idle.noticed(true)
 				}
 			}
 		}
@@ -145,7 +145,7 @@ func (s *Server) Listen(ctx context.Context) (stop func()) {
 	}
 }
 
-// announce tells idle servers of pending tasks. If it fails, they find the tasks when they look again.
+// announce sends idle servers a message about pending tasks. If it fails, they find the tasks when they look again.
 func (s *Server) announce(ctx context.Context, pending string) {
 	_ = s.Publish(ctx, pendingChannel, pending).Err()
 }

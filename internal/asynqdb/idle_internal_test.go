@@ -40,28 +40,28 @@ func TestIdleServerWaits(t *testing.T) {
 	}{
 		"until the net": {want: time.Minute},
 		"until a message": {
-			during: func(i *idle, _ chan struct{}) { time.Sleep(7 * time.Second); i.hear(true) }, want: 7 * time.Second,
+			during: func(i *idle, _ chan struct{}) { time.Sleep(7 * time.Second); i.noticed(true) }, want: 7 * time.Second,
 		},
 		"until it stops": {
 			during: func(_ *idle, c chan struct{}) { time.Sleep(7 * time.Second); close(c) }, want: 7 * time.Second,
 		},
 		"until Redis goes away": {
-			during: func(i *idle, _ chan struct{}) { time.Sleep(7 * time.Second); i.hear(false) }, want: 7 * time.Second,
+			during: func(i *idle, _ chan struct{}) { time.Sleep(7 * time.Second); i.noticed(false) }, want: 7 * time.Second,
 		},
 		"not without messages": {before: func(i *idle) {
-			i.hear(false)
-			i.found(list, i.heard(), true, time.Minute)
+			i.noticed(false)
+			i.found(list, i.messageCount(), true, time.Minute)
 		}},
-		"not after a task": {before: func(i *idle) { i.found(list, i.heard(), false, time.Minute) }},
+		"not after a task": {before: func(i *idle) { i.found(list, i.messageCount(), false, time.Minute) }},
 		"not if a message came while Redis answered": {before: func(i *idle) {
-			heard := i.heard()
-			i.hear(true)
+			heard := i.messageCount()
+			i.noticed(true)
 			i.found(list, heard, true, time.Minute)
 		}},
 		"not if another queue was not asked": {queues: []string{"default", "other"}},
 		"if all queues were empty": {
 			queues: []string{"default", "other"},
-			before: func(i *idle) { i.found("asynq:{other}:pending", i.heard(), true, time.Hour) }, want: time.Minute,
+			before: func(i *idle) { i.found("asynq:{other}:pending", i.messageCount(), true, time.Hour) }, want: time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestIdleServerWaits(t *testing.T) {
 					test.queues = []string{"default"}
 				}
 				i, stopping := newIdle(test.queues), make(chan struct{})
-				i.hear(true)
-				i.found(list, i.heard(), true, time.Minute)
+				i.noticed(true)
+				i.found(list, i.messageCount(), true, time.Minute)
 				if test.before != nil {
 					test.before(i)
 				}

@@ -19,7 +19,7 @@ func eval(script string, args ...any) command {
 	return append(command{"EVAL", script, 1, "k"}, args...)
 }
 
-// same are commands for an empty database, whose answers in memory must be those of a real Redis.
+// same are commands for an empty database, whose answers in memory must be the ones of a real Redis.
 var same = map[string][]command{
 	"values to clients": {
 		eval(`return 3.99`), eval(`return -3.99`), eval(`return "text"`), eval(`return true`), eval(`return false`),

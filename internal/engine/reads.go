@@ -23,7 +23,7 @@ func (r reads) learn(due waitlist.Due, promoted int) {
 		return
 	}
 	if !known && len(r) >= readsMost {
-		for other := range r { // any one: it begins anew
+		for other := range r { // any one: it begins again
 			delete(r, other)
 			break
 		}

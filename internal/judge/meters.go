@@ -14,8 +14,8 @@ const Rounding = 1e-6
 type Meter interface {
 	// Limited reports whether the meter limits anything.
 	Limited() bool
-	// Fill lets time pass until now. It returns the room that there was since the last call, in tokens (calls times
-	// seconds for Flight), and how much of it went unused for ever. A time before the last one changes nothing.
+	// Fill lets time pass until now. It returns the room since the last call, in tokens (calls times seconds
+	// for Flight). Unused is how much of it went unused for ever. A time before the last one changes nothing.
 	Fill(now time.Time) (room, unused float64)
 	// HasRoom reports whether a call that needs so much may start.
 	HasRoom(need float64) bool

@@ -34,8 +34,8 @@ type box struct {
 
 // meterCount counts what one meter of a bucket does.
 type meterCount struct {
-	consumed float64       // what started, less what was given back
-	refunded float64       // of that since the last start of any call
+	consumed float64       // what started, less what was given back.
+	refunded float64       // of that since the last start of any call.
 	short    time.Duration // how long the head of the waitlist waited for it
 	busy     float64       // slots in use times seconds, of calls in flight
 	slots    float64       // in use

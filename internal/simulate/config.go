@@ -25,8 +25,8 @@ type Config struct {
 	Seed uint64
 	// Slots is how many calls the workers run at once in all. Zero means as many as start.
 	Slots int
-	// Refuse is the share of the calls that their provider refuses, from 0 to RefuseMost, and RetryAfter the time that
-	// it names, which blocks the last bucket of the call.
+	// Refuse is the share of the calls that their provider refuses, from 0 to RefuseMost. RetryAfter is the time that
+	// it names: it blocks the last bucket of the call.
 	Refuse     float64
 	RetryAfter time.Duration
 	// MaxRefusals is how often in a row a call may be refused until it counts as failed. Defaults to MaxRefusalsDefault.

@@ -178,7 +178,7 @@ func (r *running) behind() *claim {
 	return nil
 }
 
-// waitBehind puts a call behind those that wait for a bucket.
+// waitBehind puts a call behind the ones that wait for a bucket.
 func (f *fleet) waitBehind(r *running, c *claim) {
 	a := f.step(c.box, bucket.Request{Op: bucket.OpReserve, Tokens: c.tokens, Urgent: c.charge.Urgent})
 	c.box.taken = f.now + a.Wait()

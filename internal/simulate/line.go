@@ -95,7 +95,7 @@ func (c *part) behind(flow string, cost float64, arrived time.Duration) float64 
 // frontBefore is how long before all arrivals a refused call counts as one.
 const frontBefore = 100_000 * time.Second
 
-// front returns a tag before those of all arrivals. Of two refused calls the one that was refused first is first.
+// front returns a tag before the ones of all arrivals. Of two refused calls the one that was refused first is first.
 func (c *part) front(now time.Duration) float64 {
 	return c.busyTag - (c.since - now + frontBefore).Seconds()
 }
@@ -145,7 +145,7 @@ func (l *line) promote(c *part) (*running, place) {
 	return e.call, e.place
 }
 
-// flowsKept is for how many flows the ends are kept before those are dropped that have been reached. That changes no
+// flowsKept is for how many flows the ends are kept before the ones are dropped that have been reached. That changes no
 // tag.
 const flowsKept = 1000
 

@@ -52,7 +52,7 @@ type Pattern struct {
 	Latency Range
 	// Flows are the flows of the calls, by chance. None: the calls name no flow.
 	Flows []FlowShare
-	// Priority and Urgent are those of the charges.
+	// Priority and Urgent are the ones of the charges.
 	Priority string
 	Urgent   bool
 }

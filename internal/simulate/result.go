@@ -17,7 +17,7 @@ type Result struct {
 	Refused int
 	// Arrived is when the last call arrived, Started when the last one started, and Ended when the last one ended.
 	Arrived, Started, Ended time.Duration
-	// Waits are those of all started calls, and Flows those of each flow, by name.
+	// Waits are the ones of all started calls, and Flows the ones of each flow, by name.
 	Waits Waits
 	Flows []FlowWaits
 	// Meters is the use of each meter of each bucket, the scarcest first.
@@ -55,7 +55,7 @@ type MeterUse struct {
 	Limit, Key string
 	Shard      int
 	Meter      string
-	// Use is the part of all tokens that were taken until the last call started: of those of the full bucket and those
+	// Use is the part of all tokens that were taken until the last call started: of the ones of the full bucket and the ones
 	// that came back. For calls in flight it is the part of the slots that was in use until the last call ended. Blocks
 	// do not count. An adaptive meter is compared with its highest rate.
 	Use float64

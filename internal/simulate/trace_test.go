@@ -99,7 +99,7 @@ func TestReadTraceNamesFaults(t *testing.T) {
 	}
 }
 
-// FuzzReadTrace reads hostile traces, and simulates the calls of those that are accepted.
+// FuzzReadTrace reads hostile traces, and simulates the calls of the ones that are accepted.
 func FuzzReadTrace(f *testing.F) {
 	f.Add(`{"at": 0, "tokens": 1500, "used": 1200, "latency": "2.5s", "flow": "acme", "priority": "x", "urgent": true}`)
 	f.Add(`{"at": "2026-03-01T07:00:00Z", "limits": ["tenants:acme", "openai"], "used": {"tokens": 1}}`)

@@ -279,7 +279,7 @@ func (f *fleet) callsIn(from, to time.Time) (n int, ran float64, most int) {
 	return n, ran, most
 }
 
-// await lets time pass until so many calls have ended.
+// await lets time pass until that many calls have ended.
 func (f *fleet) await(ended int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(patience); ; f.Run(100 * time.Millisecond) {

@@ -14,7 +14,7 @@ const slots = 10
 
 func flight(n int) tasks.Args { return call{N: n, InFlight: true} }
 
-// slow is an API that allows so many calls in flight.
+// slow is an API that allows that many calls in flight.
 func slow(calls int, least, most time.Duration) world {
 	return world{
 		limits: []reservations.Limit{limit(reservations.InFlight(slots))},

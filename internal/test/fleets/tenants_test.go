@@ -52,7 +52,7 @@ func TestOneOfTenTenantsFloods(t *testing.T) {
 const (
 	ofSmall = 30
 	ofLarge = 10 * ofSmall
-	// fair is by which factor the small tenant may take longer than with its share alone, because the shares together
+	// fair is by which factor the small tenant may take longer than with its share alone. The shares together
 	// exceed the limit of the API.
 	fair = 1.3
 )

@@ -14,7 +14,7 @@ import (
 // Unlike net.Pipe, a connection has a buffer of any size, as TCP nearly has: a client that sends a pipeline and a
 // server
 // that answers its first command do not wait for each other. A write never waits, because its caller may hold a mutex,
-// as go-redis's PubSub does, and time does not pass in a bubble while a goroutine waits for a mutex.
+// as go-redis's PubSub does. Time does not pass in a bubble while a goroutine waits for a mutex.
 func pipe(delay func() time.Duration) (client, server net.Conn) {
 	a, b := newStream(delay), newStream(delay)
 	return &end{in: a, out: b}, &end{in: b, out: a}
