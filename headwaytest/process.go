@@ -148,8 +148,7 @@ func (w *Worker) end() {
 }
 
 // Kill ends the worker as kill -9 does: from now on nothing of it reaches Redis, the store and the providers, and none
-// of
-// its Config.Events is called. asynq delivers its running tasks again after their leases, of 30 to 120 seconds.
+// of its Config.Events is called. asynq delivers its running tasks again after their leases, of 30 to 120 seconds.
 func (w *Worker) Kill() {
 	w.kill()
 	w.wire.Set(network.Refuse)
@@ -160,8 +159,7 @@ func (w *Worker) Kill() {
 // Stop stops the worker as SIGTERM does, in the background.
 func (w *Worker) Stop() { w.stop() }
 
-// CutOff makes the network of the worker hang for a time: Redis and the store get none of its messages, and it goes on
-// running.
+// CutOff makes the network of the worker hang for a time: it goes on running, and reaches neither Redis nor the store.
 func (w *Worker) CutOff(d time.Duration) {
 	w.hang(network.Hang)
 	time.AfterFunc(d, func() { w.hang(network.Up) })

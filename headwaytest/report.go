@@ -20,8 +20,7 @@ type Report struct {
 	// not ended.
 	Tasks, Done, Failed, Left int
 	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once,
-	// which
-	// happens to tasks of killed workers.
+	// which happens to tasks of killed workers.
 	Lost, Twice int
 	// Violations is the number of calls that arrived when a provider had no room. Ignored is the number of calls that
 	// arrived more than a second after a refusal that named a time, within that time.
@@ -33,8 +32,7 @@ type Report struct {
 	// Providers has more of each provider.
 	Providers map[string]ProviderReport
 	// Wait is the time from the arrival of a task until its first start, Flows the same for each flow. Lateness is the
-	// time
-	// from the moment at which the buckets let a task run until its handler ran.
+	// time from the moment at which the buckets let a task run until its handler ran.
 	Wait     Quantiles
 	Flows    map[string]Quantiles
 	Lateness Quantiles
@@ -91,7 +89,9 @@ func (f *Fleet) Report() Report {
 		switch {
 		case err == nil:
 		case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
-			r.Lost++
+			if !f.tasks.hasEnded(t) { // or it ended during this look
+				r.Lost++
+			}
 		default:
 			f.t.Fatalf("headwaytest: look for tasks that have not ended: %v", err)
 		}

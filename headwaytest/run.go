@@ -130,8 +130,8 @@ func newFleet(t *testing.T, s settings) *Fleet {
 	if f.producer, err = f.newProcess("producer"); err != nil {
 		t.Fatalf("headwaytest: %v", err)
 	}
-	config := scheduler.Config{Logger: f.logger("producer")}
-	if f.scheduler, err = scheduler.New(f.producer.client, f.producer.Limiter, config); err != nil {
+	c := scheduler.Config{Logger: f.logger("producer")}
+	if f.scheduler, err = scheduler.New(f.producer.client, f.producer.Limiter, c); err != nil {
 		t.Fatalf("headwaytest: %v", err)
 	}
 	return f

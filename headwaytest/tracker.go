@@ -184,6 +184,13 @@ func (tr *tracker) end(t *tracked) {
 	}
 }
 
+// hasEnded reports whether a task has ended by now.
+func (tr *tracker) hasEnded(t *tracked) bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return t.ended
+}
+
 // withdrawn forgets a task that its producer could not enqueue.
 func (tr *tracker) withdrawn(task scheduler.Task) {
 	tr.mu.Lock()
