@@ -14,9 +14,8 @@ func TestAdaptiveFindsAHiddenLimit(t *testing.T) {
 	adaptive := perSecond(1, 2)
 	adaptive.Adaptive = reservations.Adaptive{Max: 10, Ramp: time.Minute}
 	api := headwaytest.Provider{
-		Meters: []reservations.Meter{
-			perSecond(5, 5),
-		}, Latency: headwaytest.Between(50*time.Millisecond, 500*time.Millisecond),
+		Meters:  []reservations.Meter{perSecond(5, 5)},
+		Latency: headwaytest.Between(50*time.Millisecond, 500*time.Millisecond),
 	}
 	in(t, world{limits: []reservations.Limit{limit(adaptive)}, provider: api}, func(f *fleet) {
 		const rate, phase = 5, 40 * time.Second
@@ -34,14 +33,8 @@ func TestAdaptiveFindsAHiddenLimit(t *testing.T) {
 			most := rate * share * phase.Seconds()
 			n := float64(after.Calls - before.Calls)
 			refused := after.Count - before.Count
-			t.Logf(
-				"from %v on: %g calls of %g, %d refused, %d of them within 15 s",
-				from,
-				n,
-				most,
-				refused,
-				soon.Count-before.Count,
-			)
+			t.Logf("from %v on: %g calls of %g, %d refused, %d of them within 15 s",
+				from, n, most, refused, soon.Count-before.Count)
 			if used += n; refused > 12 {
 				t.Errorf("%d calls were refused", refused)
 			}
