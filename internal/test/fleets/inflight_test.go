@@ -66,7 +66,7 @@ func TestCallsInFlightKilled(t *testing.T) {
 		t.Logf("all slots used again after %v; used %.2f %% before, %.2f %% after in %v; last start %v",
 			back, 100*before, 100*after, to.Sub(from), r.LastStart)
 		if back > 30*time.Second || before < .98 || after < .98 {
-			t.Errorf("all slots were used again after %v, %.2f %% before the kill and %.2f %% later", back, 100*before, 100*after)
+			t.Errorf("all slots were used again after %v; used %.2f %% before, %.2f %% after", back, 100*before, 100*after)
 		}
 	})
 }
