@@ -18,7 +18,8 @@ type Provider struct {
 	Meters []reservations.Meter
 	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before
 	// it. Defaults to three times the largest delay of [Network] (the answer of a bucket, and a round trip before the
-	// call). With [BucketsInRedis] it is two microseconds more, because the clock of Redis counts in microseconds. So it is none without these options. Negative means none.
+	// call). With [BucketsInRedis] it is two microseconds more, because the clock of Redis counts in microseconds. So it
+	// is none without these options. Negative means none.
 	Slack time.Duration
 	// Latency draws the duration of a call. Defaults to none.
 	Latency func(r *rand.Rand) time.Duration

@@ -16,8 +16,8 @@ import (
 type Report struct {
 	// Took is the time since the fleet began, LastStart that of the last start.
 	Took, LastStart time.Duration
-	// Tasks are all that arrived. Done are the ones that succeeded, Failed the ones that ended otherwise, Left the ones that have
-	// not ended.
+	// Tasks are all that arrived. Done are the ones that succeeded, Failed the ones that ended otherwise, Left the ones
+	// that have not ended.
 	Tasks, Done, Failed, Left int
 	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once,
 	// which happens to tasks of killed workers.
@@ -25,9 +25,9 @@ type Report struct {
 	// Violations is the number of calls that arrived when a provider had no room. Ignored is the number of calls that
 	// arrived more than a second after a refusal that named a time, within that time.
 	Violations, Ignored int
-	// Use is, for each provider, the part of its limit that was used while tasks waited for it. The
-	// times that its refusals named do not count. 1 means that no room went unused for ever. It is that of its most used meter, and 1 if no task
-	// ever waited.
+	// Use is, for each provider, the part of its limit that was used while tasks waited for it. The times that its
+	// refusals named do not count. 1 means that no room went unused for ever. It is that of its most used meter, and 1 if
+	// no task ever waited.
 	Use map[string]float64
 	// Providers has more of each provider.
 	Providers map[string]ProviderReport

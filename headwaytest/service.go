@@ -53,7 +53,8 @@ func (s *Service) Slow(more, d time.Duration) {
 	time.AfterFunc(d, func() { s.each(func(c connection) { c.Slow(0) }) })
 }
 
-// Lose makes a share of the answers, from 0 to 1, get lost for a time: the caller does not know what became of its call.
+// Lose makes a share of the answers, from 0 to 1, get lost for a time: the caller does not know what became of its
+// call.
 func (s *Service) Lose(share float64, d time.Duration) {
 	s.each(func(c connection) { c.Lose(share) })
 	time.AfterFunc(d, func() { s.each(func(c connection) { c.Lose(0) }) })

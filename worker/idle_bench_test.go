@@ -20,8 +20,8 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-// BenchmarkIdle measures what two idle workers send to Redis in ten seconds, by command. It then measures how long a lone task
-// of an idle fleet waits for its handler. Run it with -benchtime 100x.
+// BenchmarkIdle measures what two idle workers send to Redis in ten seconds, by command. It then measures how long a
+// lone task of an idle fleet waits for its handler. Run it with -benchtime 100x.
 func BenchmarkIdle(b *testing.B) {
 	options, err := redis.ParseURL(testenv.Redis(b))
 	if err != nil {

@@ -55,9 +55,9 @@ type MeterUse struct {
 	Limit, Key string
 	Shard      int
 	Meter      string
-	// Use is the part of all tokens that were taken until the last call started: of the ones of the full bucket and the ones
-	// that came back. For calls in flight it is the part of the slots that was in use until the last call ended. Blocks
-	// do not count. An adaptive meter is compared with its highest rate.
+	// Use is the part of all tokens that were taken until the last call started: of the ones of the full bucket and the
+	// ones that came back. For calls in flight it is the part of the slots that was in use until the last call ended.
+	// Blocks do not count. An adaptive meter is compared with its highest rate.
 	Use float64
 	// Tokens were taken in all, less what came back as unused. Zero for calls in flight.
 	Tokens float64

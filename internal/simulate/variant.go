@@ -14,8 +14,8 @@ type Variant struct {
 	Limits []reservations.Limit
 }
 
-// Variants are what a larger plan of each limit changes, and one more key of each provider. Limits are the ones that the
-// calls take from, at most most of them; a provider's limit is the last one of a call.
+// Variants are what a larger plan of each limit changes, and one more key of each provider. Limits are the ones that
+// the calls take from, at most most of them; a provider's limit is the last one of a call.
 func Variants(limits []reservations.Limit, calls []Call, r Result, most int) (all []Variant) {
 	provider := map[string]bool{}
 	for _, c := range calls {
