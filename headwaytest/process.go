@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -36,23 +35,16 @@ func (f *Fleet) newProcess(name string) (*process, error) {
 	seed := f.seedOf(name)
 	p := &process{name: name, fleet: f, died: make(chan struct{})}
 	p.kill = sync.OnceFunc(func() { close(p.died) })
-	p.wire = network.New(seed, f.server.Serve)
-	p.wire.Delay(f.settings.least, f.settings.most)
+	least, most := f.settings.least, f.settings.most
+	p.wire = network.New(network.NewConditions(seed, 1, least, most), f.server.Serve)
 	p.client = connect(p.wire)
-	var shared reservations.Store = f.shared
+	p.store = &reach{Store: f.shared, Conditions: network.NewConditions(seed, 2, least, most)}
 	if f.settings.inRedis {
 		opened, err := redisstore.Open(f.ctx, p.client)
 		if err != nil {
 			return nil, fmt.Errorf("open the store of %s: %w", name, err)
 		}
-		shared = opened
-	}
-	p.store = &reach{
-		Store: shared, least: f.settings.least, most: f.settings.most,
-		random: rand.New(rand.NewPCG(seed, 2)), //nolint:gosec // tests repeat it
-	}
-	if f.settings.inRedis {
-		p.store.least, p.store.most = 0, 0 // the wire delays its messages
+		p.store = &reach{Store: opened, Conditions: network.NewConditions(seed, 2, 0, 0)} // the wire delays its messages
 	}
 	var err error
 	if p.Limiter, err = reservations.New(p.store, f.settings.limits, reservations.Config{}); err != nil {

@@ -3,11 +3,10 @@ package headwaytest
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 )
@@ -69,49 +68,17 @@ var errLost = errors.New("connection reset")
 // reach is the store of the buckets as one process reaches it.
 type reach struct {
 	reservations.Store
-
-	mu     sync.Mutex // guards what is below
-	random *rand.Rand
-	state  network.State
-	least  time.Duration // of the delay of a message
-	most   time.Duration
-	more   time.Duration
-	lose   float64
-}
-
-func (r *reach) Set(state network.State) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state = state
-}
-
-func (r *reach) Slow(more time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.more = more
-}
-
-func (r *reach) Lose(share float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lose = share
-}
-
-// message draws the fate of one message.
-func (r *reach) message() (state network.State, delay time.Duration, lost bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delay = r.least + r.more
-	if r.most > r.least {
-		delay += time.Duration(r.random.Int64N(int64(r.most - r.least)))
-	}
-	return r.state, delay, r.lose > 0 && r.random.Float64() < r.lose
+	*network.Conditions
 }
 
 // travel takes the time of a message in one direction. Applied is what is known of the request if the message is lost.
 func (r *reach) travel(ctx context.Context, limit, key string, applied bucket.Applied) error {
-	state, delay, lost := r.message()
-	err := sleep(ctx, delay)
+	state, delay := r.State(), r.Delay()
+	lost := applied == bucket.AppliedMaybe && r.Loses()
+	err := ctx.Err()
+	if delay > 0 {
+		err = pause.For(ctx, delay)
+	}
 	switch {
 	case err != nil:
 	case state == network.Hang:
@@ -119,7 +86,7 @@ func (r *reach) travel(ctx context.Context, limit, key string, applied bucket.Ap
 		err = ctx.Err()
 	case state == network.Refuse:
 		err = errAway
-	case lost && applied == bucket.AppliedMaybe:
+	case lost:
 		err = errLost
 	}
 	if err == nil {
@@ -156,19 +123,4 @@ func (r *reach) Reset(ctx context.Context, limit, key string) error {
 		return err
 	}
 	return r.Store.Reset(ctx, limit, key)
-}
-
-// sleep waits for d, or until ctx ends, and returns then its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -10,69 +9,27 @@ import (
 	"time"
 )
 
-// State is what a [Wire] does with connections.
-type State int
-
-const (
-	// Up delivers what is written.
-	Up State = iota
-	// Refuse resets all connections, and refuses new ones.
-	Refuse
-	// Hang delivers nothing. A dial fails at once, as if its timeout had passed: go-redis's PubSub dials while it holds a
-	// mutex. When the state ends, all connections that hung are reset.
-	Hang
-)
-
 // Wire is the network between one process and a server. Its methods are safe for concurrent use.
 type Wire struct {
+	*Conditions
+
 	serve func(net.Conn)
 
-	mu     sync.Mutex // guards what is below
-	random *rand.Rand
-	state  State
-	least  time.Duration // of the delay of a write
-	most   time.Duration
-	more   time.Duration // added to each delay
-	lose   float64       // the share of the writes that reset their connection instead
-	links  map[*link]struct{}
+	mu    sync.Mutex // guards links
+	links map[*link]struct{}
 }
 
-// New returns a wire that is up and has no delays. Serve is called with the server's end of each connection, and must
-// return at once. Seed is that of the delays.
-func New(seed uint64, serve func(net.Conn)) *Wire {
-	return &Wire{
-		serve: serve, random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // tests repeat it
-		links: map[*link]struct{}{},
-	}
-}
-
-// Delay makes each write arrive after a random time from least to most.
-func (w *Wire) Delay(least, most time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.least, w.most = least, most
-}
-
-// Slow adds a time to each delay. Zero ends that.
-func (w *Wire) Slow(more time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.more = more
-}
-
-// Lose makes a share of the writes of the server, from 0 to 1, reset their connection: the client does not know what
-// became of its commands.
-func (w *Wire) Lose(share float64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lose = share
+// New returns a wire with these conditions. Serve is called with the server's end of each connection, and must return
+// at once. An answer of the server that is lost resets its connection.
+func New(conditions *Conditions, serve func(net.Conn)) *Wire {
+	return &Wire{Conditions: conditions, serve: serve, links: map[*link]struct{}{}}
 }
 
 // Set changes the state.
 func (w *Wire) Set(state State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.state = state
+	w.Conditions.Set(state)
 	for l := range w.links {
 		switch {
 		case state == Hang:
@@ -84,30 +41,9 @@ func (w *Wire) Set(state State) {
 	}
 }
 
-// delay returns the time that the next write takes.
-func (w *Wire) delay() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := w.least + w.more
-	if w.most > w.least {
-		d += time.Duration(w.random.Int64N(int64(w.most - w.least)))
-	}
-	return d
-}
-
-// loses draws whether a write of the server is lost.
-func (w *Wire) loses() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lose > 0 && w.random.Float64() < w.lose
-}
-
 // Dial connects to the server; it is a Dialer of go-redis. The network and the address do not matter.
 func (w *Wire) Dial(context.Context, string, string) (net.Conn, error) {
-	w.mu.Lock()
-	state := w.state
-	w.mu.Unlock()
-	switch state {
+	switch w.State() {
 	case Refuse:
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	case Hang:
@@ -119,7 +55,7 @@ func (w *Wire) Dial(context.Context, string, string) (net.Conn, error) {
 		if time.Now().Equal(dialed) { // go-redis's PubSub greets the server while it holds a mutex
 			return 0
 		}
-		return w.delay()
+		return w.Delay()
 	})
 	nowhere, _ := pipe(nil)
 	l := &link{Conn: client, wire: w, nowhere: nowhere}
@@ -200,7 +136,7 @@ type serverEnd struct {
 }
 
 func (s *serverEnd) Write(b []byte) (int, error) {
-	if s.link.wire.loses() {
+	if s.link.wire.Loses() {
 		_ = s.link.Close()
 	}
 	return s.Conn.Write(b)
