@@ -86,12 +86,13 @@ func (c *Caller) call(ctx context.Context, call Call) error {
 		c.api.finish(f.charged, call)
 		return f.err
 	case <-died:
-		time.AfterFunc(min(f.lasts, goneAfter), func() { c.api.finish(f.charged, call) })
-		return c.end(ctx)
 	case <-ctx.Done():
-		time.AfterFunc(min(f.lasts, goneAfter), func() { c.api.finish(f.charged, call) })
-		return ctx.Err()
 	}
+	time.AfterFunc(min(f.lasts, goneAfter), func() { c.api.finish(f.charged, call) })
+	if c.by != nil && c.by.dead() {
+		return c.end(ctx)
+	}
+	return ctx.Err()
 }
 
 // end is the end of a call of a killed worker: its handler goes no further until the worker's own end.

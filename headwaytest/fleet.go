@@ -2,6 +2,7 @@ package headwaytest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -135,8 +136,7 @@ func sleepUntil(at time.Time, end <-chan struct{}) bool {
 func (*Fleet) Run(d time.Duration) { time.Sleep(d) }
 
 // Drain ends the arrivals, and lets the fleet run until all tasks have ended, at most for a time. It reports whether
-// they
-// have. A task that waits for a retry has not ended.
+// they have. A task that waits for a retry has not ended.
 func (f *Fleet) Drain(most time.Duration) bool {
 	f.fill()
 	timer := time.NewTimer(most)
@@ -153,7 +153,7 @@ func (f *Fleet) Drain(most time.Duration) bool {
 func (f *Fleet) connections() []*process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]*process(nil), f.processes...)
+	return slices.Clone(f.processes)
 }
 
 // inspector is asynq's, with the producer's client.

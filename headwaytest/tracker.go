@@ -22,7 +22,7 @@ type tracker struct {
 	late     []time.Duration // of each start
 	left     int             // tasks that have not ended
 	arrivals int
-	changed  chan struct{} // closed when left becomes zero
+	none     chan struct{} // closed while left is zero
 	steps    []step
 	waits    int // tasks that wait
 }
@@ -49,9 +49,9 @@ type step struct {
 }
 
 func newTracker(f *Fleet) *tracker {
-	return &tracker{
-		fleet: f, all: map[scheduler.Task]*tracked{}, waiting: map[string]int{}, changed: make(chan struct{}),
-	}
+	tr := &tracker{fleet: f, all: map[scheduler.Task]*tracked{}, waiting: map[string]int{}, none: make(chan struct{})}
+	close(tr.none)
+	return tr
 }
 
 // enqueued notes a task that was enqueued, or is about to be, and arrived at a time.
@@ -98,7 +98,7 @@ func (tr *tracker) task(id scheduler.Task) *tracked {
 		t = &tracked{task: id, arrived: time.Now()}
 		tr.all[id] = t
 		if tr.left++; tr.left == 1 {
-			tr.changed = make(chan struct{})
+			tr.none = make(chan struct{})
 		}
 	}
 	return t
@@ -133,16 +133,13 @@ func (tr *tracker) count(bucket string, by int) {
 
 // event follows a task.
 func (tr *tracker) event(e worker.Event) {
-	switch e.Kind { //nolint:exhaustive // the others change nothing for a task
-	case worker.KindStarted, worker.KindDeferred, worker.KindRejected, worker.KindSucceeded, worker.KindArchived,
-		worker.KindDropped, worker.KindFailed, worker.KindRefused, worker.KindAborted:
-	default:
+	if e.Kind == worker.KindSorted { // of a queue, not of a task
 		return
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	t := tr.task(scheduler.Task{Queue: e.Task.Queue, ID: e.Task.ID})
-	switch e.Kind { //nolint:exhaustive // see above
+	switch e.Kind { //nolint:exhaustive // the others change nothing for a task
 	case worker.KindStarted:
 		t.deliveries++
 		tr.wait(t)
@@ -180,7 +177,7 @@ func (tr *tracker) end(t *tracked) {
 	}
 	t.ended = true
 	if tr.left--; tr.left == 0 {
-		close(tr.changed)
+		close(tr.none)
 	}
 }
 
@@ -205,10 +202,5 @@ func (tr *tracker) withdrawn(task scheduler.Task) {
 func (tr *tracker) done() <-chan struct{} {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if tr.left == 0 {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
-	return tr.changed
+	return tr.none
 }

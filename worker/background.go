@@ -29,10 +29,9 @@ func newGuard(
 	}
 	g := &guard{
 		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(),
-		enqueuer: asynq.NewClientFromRedisClient(
-			asynqdb.ForClient(client),
-		), inspector: asynq.NewInspectorFromRedisClient(client),
-		trace: newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
+		enqueuer:  asynq.NewClientFromRedisClient(asynqdb.ForClient(client)),
+		inspector: asynq.NewInspectorFromRedisClient(client),
+		trace:     newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
 		fleet:  newFleet(client, limiter, types, c.Logger),
 		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
