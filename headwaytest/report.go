@@ -178,15 +178,7 @@ func (a *API) report(r *Report) {
 			use[i].unused += u.unused
 		}
 	}
-	r.Use[a.name] = 1
-	for i, u := range use {
-		if u.room <= judge.Rounding {
-			continue
-		}
-		if used := 1 - u.unused/u.room; i == 0 || used > r.Use[a.name] {
-			r.Use[a.name] = used
-		}
-	}
+	r.Use[a.name] = mostUsed(use)
 	r.Violations += a.count
 	r.Ignored += a.ignored
 	r.Providers[a.name] = ProviderReport{
@@ -194,6 +186,20 @@ func (a *API) report(r *Report) {
 		Violations: slices.Clone(a.violations), Count: a.count,
 	}
 	r.series.add(a.name, a.fleet.began, a.calls)
+}
+
+// mostUsed returns the used part of the most used meter, of all that had room while a task waited: 1 if there is none.
+func mostUsed(all []use) float64 {
+	most, waited := 0., false
+	for _, u := range all {
+		if u.room > judge.Rounding {
+			most, waited = max(most, 1-u.unused/u.room), true
+		}
+	}
+	if !waited {
+		return 1
+	}
+	return most
 }
 
 // fullest returns the largest number of times within a second.
