@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/field"
 	"github.com/headway-go/headway/bench/library"
 	"github.com/headway-go/headway/bench/works"
-	"github.com/headway-go/headway/internal/cli"
 )
 
 func listCommand(env cli.Environment) *cobra.Command {

@@ -4,9 +4,8 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/spf13/cobra"
 )
 
 func main() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/field"
@@ -17,7 +18,6 @@ import (
 	"github.com/headway-go/headway/bench/report"
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/works"
-	"github.com/headway-go/headway/internal/cli"
 )
 
 // paths are the paths of results and report.

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headway-go/headway/internal/cli"
+
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/works"
-	"github.com/headway-go/headway/internal/cli"
 )
 
 // twoSessions returns a file in which an old session missed a goal of "burst", and a new one measured "slow" with the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"
@@ -20,7 +21,6 @@ import (
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/setup"
 	"github.com/headway-go/headway/bench/works"
-	"github.com/headway-go/headway/internal/cli"
 )
 
 // reservationsWork is the name of the work without workers.

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"github.com/headway-go/headway/internal/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/field"
-	"github.com/headway-go/headway/internal/cli"
 )
 
 // workerCommand is the command of one worker process of a contestant. The runner starts it.

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/dashboard"
@@ -24,6 +21,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
 // hostile is what no page may run, nor a reader mistake: a script, a tag that runs one, and a character that turns the

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/headway-go/headway/internal/pause"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/provider"
 	"github.com/headway-go/headway/bench/works"
-	"github.com/headway-go/headway/internal/pause"
 )
 
 const (

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
+
+	"github.com/headway-go/headway/bench/contest"
 )
 
 // contestant is Headway.

@@ -10,13 +10,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
+	"github.com/headway-go/headway/tasks"
 	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/bench/contest"
-	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/mongostore"
-	"github.com/headway-go/headway/tasks"
 )
 
 // meter is the only meter of each limit.

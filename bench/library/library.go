@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/bench/results"
-	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 // The contestants.

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/testenv"
+
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/peers"
-	"github.com/headway-go/headway/internal/testenv"
 )
 
 const patience = time.Minute

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
 	"github.com/headway-go/headway/bench/peers/sharedlimit"
-	"github.com/headway-go/headway/internal/pause"
 )
 
 type sleeping struct{}

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/peers/asynqqueue"
-	"github.com/headway-go/headway/internal/pause"
 )
 
 // every is how long a handler sleeps between two tries.

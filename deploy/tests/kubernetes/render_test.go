@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/metric"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
@@ -16,9 +18,6 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
-
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/metric"
 )
 
 // rendered is what kustomize makes of a folder.
