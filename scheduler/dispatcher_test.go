@@ -245,11 +245,7 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 	start(t, s)
 	var deliveries atomic.Int64
 	finished := make(chan struct{})
-	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		TaskCheckInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel,
-		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay,
-	})
-	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+	serve(t, client, func(ctx context.Context, _ *asynq.Task) error {
 		if deliveries.Add(1) == 2 {
 			close(finished)
 			return nil
@@ -263,18 +259,14 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 			engine.Stop{Charge: requests(1), Outcome: outcomes[0]})
 		<-promoted
 		return deferred
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Shutdown)
+	}, asynq.Config{TaskCheckInterval: 20 * time.Millisecond})
 	if _, err := s.Enqueue(t.Context(), openai("a")); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, finished)
 }
 
-// asynq archives a waiting task whose own retries are used up. The dispatcher runs it.
+// A waiting task whose own retries are used up is not archived.
 func TestAForeignTaskWithoutRetriesIsNotLost(t *testing.T) {
 	t.Parallel()
 	client, counts := mini(t), newLedger()

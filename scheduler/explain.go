@@ -8,7 +8,6 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/class"
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -109,7 +108,8 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	if engine.Deferral(info.LastErr) && at.State != waitlist.StateWaiting { // it may have moved on since it was read first
+	waited := info.State == asynq.TaskStateScheduled || info.State == asynq.TaskStateRetry
+	if waited && at.State != waitlist.StateWaiting { // it may have moved on since it was read first
 		if info, err = s.info(ctx, t); err != nil {
 			return Explanation{}, err
 		}
@@ -149,8 +149,8 @@ func newExplanation(
 	task := asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers)
 	e.MaxRetry = envelope.MaxRetry(task, info.MaxRetry)
 	e.Charges, _ = envelope.Charges(task) // a worker archives a task whose charges can't be read
-	if engine.Deferral(info.LastErr) {
-		e.Note, e.Cause = info.LastErr, engine.CauseIn(info.LastErr)
+	if q.Note.Of(info.LastErr) {
+		e.Note, e.Cause = info.LastErr, q.Note.Cause
 	} else {
 		e.LastError = info.LastErr
 	}

@@ -174,17 +174,11 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 			deliveries++
 		}
 	}
-	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		TaskCheckInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel,
-		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay, ShutdownTimeout: time.Second,
-	})
-	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+	server := serve(t, client, func(ctx context.Context, _ *asynq.Task) error {
 		defer func() { delivered <- struct{}{} }()
 		id, _ := asynq.GetTaskID(ctx)
 		return all[id].deliver(ctx, w, scheduler.Task{Queue: "default", ID: id}, charge(id))
-	})); err != nil {
-		t.Fatal(err)
-	}
+	}, asynq.Config{TaskCheckInterval: 20 * time.Millisecond})
 	for range deliveries {
 		receive(t, delivered)
 	}

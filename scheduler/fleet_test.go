@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/testenv"
 	"github.com/headway-go/headway/internal/waitlist"
@@ -144,15 +146,33 @@ type member struct {
 // work runs an asynq server with the member's handler until the end of the test.
 func (m *member) work(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
-	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+	serve(t, client, m.handle, asynq.Config{
 		Concurrency: 20, TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
-		LogLevel:  asynq.FatalLevel,
-		IsFailure: engine.IsFailure, RetryDelayFunc: engine.RetryDelay, ShutdownTimeout: time.Second,
 	})
-	if err := server.Start(asynq.HandlerFunc(m.handle)); err != nil {
+}
+
+// serve runs an asynq server whose tasks can wait, until the end of the test.
+func serve(
+	t *testing.T, client redis.UniversalClient, handle asynq.HandlerFunc, config asynq.Config,
+) *asynq.Server {
+	t.Helper()
+	config.LogLevel, config.ShutdownTimeout = asynq.FatalLevel, time.Second
+	config.IsFailure, config.RetryDelayFunc = engine.IsFailure, engine.RetryDelay
+	var snoozes asynqdb.Snoozes
+	server := asynq.NewServerFromRedisClient(asynqdb.ForServer(client, asynqdb.ServerConfig{Snoozes: &snoozes}), config)
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := handle(ctx, task)
+		if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
+			id, _ := asynq.GetTaskID(ctx)
+			queue, _ := asynq.GetQueueName(ctx)
+			snoozes.Add(queue, id, deferred.Snooze(task))
+		}
+		return err
+	})); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
+	return server
 }
 
 func (m *member) handle(ctx context.Context, task *asynq.Task) error {

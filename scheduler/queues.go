@@ -9,7 +9,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/internal/waitlist"
 )
@@ -77,7 +76,7 @@ func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
 // failures is how often the task failed. asynq counts only failures that led to a retry. If the last failure archived
 // the task, both have the same time; if an operator did, the archive is later.
 func failures(q asynqdb.QueueState, info *asynq.TaskInfo) int {
-	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !engine.Deferral(info.LastErr) &&
+	if info.State == asynq.TaskStateArchived && info.LastErr != "" && !q.Note.Of(info.LastErr) &&
 		q.Archived.Unix() == info.LastFailedAt.Unix() {
 		return info.Retried + 1
 	}

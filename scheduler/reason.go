@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -93,10 +92,11 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 			setWait(e, at)
 		case e.Note != "":
 			e.Reason, e.Since = ReasonNet, info.LastFailedAt
-			if strings.HasPrefix(e.Note, engine.WaitingWorker) {
+			switch q.Note.Reason { // a task without a limit is in no waitlist
+			case engine.NoteWorker:
 				e.Reason = ReasonWorker
-			} else if e.Cause != "" && e.Refusals > 0 {
-				e.Reason = ReasonProvider // a task without a limit is in no waitlist
+			case engine.NoteProvider:
+				e.Reason = ReasonProvider
 			}
 		case info.State == asynq.TaskStateRetry:
 			e.Reason, e.Since = ReasonRetry, info.LastFailedAt
@@ -104,10 +104,6 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 			e.Reason = ReasonScheduled
 		}
 	case asynq.TaskStateArchived:
-		if waits && engine.OnlyWaited(info) {
-			setWait(e, at)
-			return
-		}
 		e.Reason, e.Since = ReasonArchived, info.LastFailedAt
 	case asynq.TaskStateCompleted:
 		e.Reason, e.Since = ReasonCompleted, info.CompletedAt

@@ -23,10 +23,12 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 			envelope.HeaderVersion: strconv.Itoa(envelope.Version), envelope.HeaderStartBy: strconv.FormatInt(ms, 10),
 		}
 		task := asynq.NewTaskWithHeaders("x", nil, headers)
-		for _, cause := range []error{errors.New("no"), &engine.DeferredError{Delay: time.Minute}} {
-			if d := engine.RetryDelay(0, cause, task); d < time.Second || d > time.Hour {
-				t.Errorf("%d: %T comes back after %v", ms, cause, d)
-			}
+		if d := engine.RetryDelay(0, errors.New("no"), task); d < time.Second || d > time.Hour {
+			t.Errorf("%d: comes back after %v", ms, d)
+		}
+		waits := &engine.DeferredError{Delay: time.Minute}
+		if d := time.Until(waits.Snooze(task).Until); d < time.Second || d > time.Hour {
+			t.Errorf("%d: waits for %v", ms, d)
 		}
 		if err := envelope.CheckStart(task, time.Now()); err != nil {
 			t.Errorf("%d: %v", ms, err)

@@ -212,8 +212,11 @@ func TestWaitRefusedWithoutALimit(t *testing.T) {
 	w := newWaits(t, mini(t))
 	err := w.Engine().Wait(t.Context(), waitlist.Task(named("a")), engine.Turn{},
 		engine.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
-	if d := engine.RetryDelay(0, err, nil); d != 61*time.Second || w.arrive("a").State != waitlist.StateNew {
+	if d := time.Until(err.Snooze(nil).Until); (d - 61*time.Second).Abs() > 5*time.Second {
 		t.Errorf("it comes back in %v", d)
+	}
+	if turn := w.arrive("a"); turn.State != waitlist.StateNew {
+		t.Errorf("it waits as %+v", turn)
 	}
 }
 
@@ -259,7 +262,11 @@ func TestWaitWithoutRedis(t *testing.T) {
 		t.Errorf("turn = %+v, %v", turn, err)
 	}
 	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, engine.Stop{Charge: requests(1), Outcome: o})
-	if d := engine.RetryDelay(0, err, nil); engine.IsFailure(err) || d != o.Wait()+time.Second {
+	deferred, ok := errors.AsType[*engine.DeferredError](err)
+	if !ok || engine.IsFailure(err) {
+		t.Fatal(err)
+	}
+	if d := time.Until(deferred.Snooze(nil).Until); d > o.Wait()+time.Second {
 		t.Errorf("%v comes back in %v, want %v and a second", err, d, o.Wait())
 	}
 	server.SetError("")

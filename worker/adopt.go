@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
@@ -21,15 +22,15 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// Limits adds limits to an asynq server of a program. Make the server with Config, put its handlers behind
-// Middleware, call Start before the server starts, and Stop after its Shutdown. Without Config, asynq counts each
-// wait as a failure. Safe for concurrent use.
+// Limits adds limits to an asynq server of a program. Make the server with Server, put its handlers behind Middleware,
+// call Start before the server starts, and Stop after its Shutdown. For another server each wait is a failure. Safe for
+// concurrent use.
 type Limits struct {
 	client redis.UniversalClient
 	guard  *guard
 
 	checks     sync.Once   // of what the program left out
-	configured atomic.Bool // Config was called
+	configured atomic.Bool // Server was called
 	started    atomic.Bool // Start was called
 	queues     atomic.Pointer[[]string]
 }
@@ -37,9 +38,9 @@ type Limits struct {
 // check logs, at the first delivery of a task that may wait, what the program left out.
 func (l *Limits) check(ctx context.Context) {
 	if !l.configured.Load() {
-		l.guard.log.LogAttrs(ctx, slog.LevelError, "the asynq server was made without Limits.Config: asynq counts each wait "+
+		l.guard.log.LogAttrs(ctx, slog.LevelError, "the asynq server was not made by Limits.Server: asynq counts each wait "+
 			"as a failure, and archives tasks that only wait",
-			slog.String("add", "asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{...}))"))
+			slog.String("add", "server := limits.Server(asynq.Config{...})"))
 	}
 	if !l.started.Load() {
 		l.guard.log.LogAttrs(ctx, slog.LevelError, "Limits.Start was not called: this process promotes no waiting tasks, "+
@@ -121,13 +122,21 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// Config returns the config with which the server has to be made. Waiting counts as no failure and has its own delay;
-// all else is as the program's own IsFailure and RetryDelayFunc say, or asynq's where it has none. An ErrorHandler is
-// not called for tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval become 50 ms and 1 s where they are
-// unset. Config asks Redis for its clock, at most 2 seconds: a server whose machine is ahead leaves scheduled tasks
-// to other machines.
-func (l *Limits) Config(c asynq.Config) asynq.Config {
+// Server returns an asynq server with this config, in place of asynq.NewServerFromRedisClient. Its tasks wait without a
+// failure, also on their last attempt; all else is as the program's own IsFailure and RetryDelayFunc say, or asynq's
+// where it has none. An ErrorHandler is not called for tasks that wait. TaskCheckInterval and DelayedTaskCheckInterval
+// become 50 ms and 1 s where they are unset. Server asks Redis for its clock, at most 2 seconds: a server whose machine
+// is ahead leaves scheduled tasks to other machines.
+func (l *Limits) Server(c asynq.Config) *asynq.Server {
 	l.configured.Store(true)
+	broker := asynqdb.ForServer(l.client, asynqdb.ServerConfig{
+		Stopping: l.guard.stopping.Done(), Snoozes: &l.guard.snoozes,
+	})
+	return asynq.NewServerFromRedisClient(broker, l.config(c))
+}
+
+// config is the config of a server whose tasks may wait.
+func (l *Limits) config(c asynq.Config) asynq.Config {
 	isFailure, delay := c.IsFailure, c.RetryDelayFunc
 	if delay == nil {
 		delay = asynq.DefaultRetryDelayFunc
@@ -137,7 +146,7 @@ func (l *Limits) Config(c asynq.Config) asynq.Config {
 	}
 	c.RetryDelayFunc = func(n int, err error, t *asynq.Task) time.Duration {
 		if errors.Is(err, scheduler.ErrDeferred) {
-			return engine.RetryDelay(n, err, t)
+			return 0 // its snooze has its own time
 		}
 		return delay(n, err, t)
 	}

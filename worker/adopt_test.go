@@ -11,7 +11,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -41,7 +40,7 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	}
 	limits.NeverLate()
 	config.LogLevel = asynq.FatalLevel
-	server := asynq.NewServerFromRedisClient(b.client, limits.Config(config))
+	server := limits.Server(config)
 	mux := asynq.NewServeMux()
 	mux.Use(limits.Middleware)
 	mux.HandleFunc("chat", handler)
@@ -144,54 +143,28 @@ func TestTaskWithoutAHandlerIsNotCharged(t *testing.T) {
 	}
 }
 
-func TestForeignTaskOnItsLastAttemptGetsASuccessor(t *testing.T) {
+func TestForeignTaskWaitsOnItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
-	b.store.refuse = 5
-	seen := make(chan *asynq.Task, 1)
-	b.adopt(asynq.Config{}, func(_ context.Context, task *asynq.Task) error {
-		seen <- task
-		return errUpstream
-	})
-	headers := map[string]string{"trace": "t1"}
-	began := time.Now()
-	b.send(asynq.NewTaskWithHeaders("chat", []byte("hello"), headers),
+	b.store.refuse = 25 // more than the slack of a task of ours
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return errUpstream })
+	b.send(asynq.NewTask("chat", []byte("hello")),
 		asynq.TaskID("chat-1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
-	task := receive(t, seen)
-	if string(task.Payload()) != "hello" || task.Headers()["trace"] != "t1" {
-		t.Errorf("the copy has payload %q and headers %v", task.Payload(), task.Headers())
-	}
 	f := receive(t, b.finishes)
-	if f.Task.ID != "chat-1~1" || f.Kind != worker.KindArchived {
+	if f.Task.ID != "chat-1" || f.Kind != worker.KindArchived {
 		t.Errorf("finish %+v", f)
 	}
 	if s := receive(t, b.starts); !s.Waited {
-		t.Errorf("the copy started as %+v", s)
+		t.Errorf("the task started as %+v", s)
 	}
-	archived := b.info("chat-1~1", asynq.TaskStateArchived)
-	if archived.MaxRetry != envelope.Slack || archived.Timeout != time.Minute || archived.Retention != time.Hour {
-		t.Errorf("the copy is %+v", archived)
+	archived := b.info("chat-1", asynq.TaskStateArchived)
+	if archived.Retried != 0 || archived.MaxRetry != 0 || archived.Timeout != time.Minute ||
+		archived.Retention != time.Hour || string(archived.Payload) != "hello" {
+		t.Errorf("archived as %+v", archived)
 	}
-	b.info("chat-1", asynq.TaskStateCompleted)
-	if n := len(b.deferrals); n < 5 || n > 5+returns(1, began) {
-		t.Errorf("deferred %d times, want 5", len(b.deferrals))
+	if n := len(b.deferrals); n < 25 {
+		t.Errorf("deferred %d times, want 25", n)
 	}
-}
-
-func TestSuccessorThatIsThereAlready(t *testing.T) {
-	t.Parallel()
-	b := setup(t, slow(100))
-	b.store.refuse = 1
-	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
-	headers := map[string]string{"headway-successor-of": "chat-1"}
-	// by a worker that died afterwards
-	b.send(asynq.NewTaskWithHeaders("chat", []byte("original"), headers), asynq.TaskID("chat-1~1"),
-		asynq.ProcessIn(time.Hour))
-	b.send(asynq.NewTask("chat", []byte("original")), asynq.TaskID("chat-1"), asynq.MaxRetry(0))
-	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Kind != worker.KindSucceeded {
-		t.Errorf("finish %+v", f)
-	}
-	b.gone("chat-1")
 }
 
 func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
@@ -203,9 +176,12 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 	if d := receive(t, b.deferrals); !errors.Is(d.Err, reservations.ErrUnavailable) {
 		t.Errorf("deferral %+v", d)
 	}
-	b.gone("chat-1")
+	waits := b.info("chat-1", asynq.TaskStateRetry)
+	if !strings.HasPrefix(waits.LastErr, "waiting for limit api") {
+		t.Errorf("asynq's tools show %q", waits.LastErr)
+	}
 	b.store.set(func(s *faultStore) { s.down = false })
-	if f := receive(t, b.finishes); f.Task.ID != "chat-1~1" || f.Kind != worker.KindSucceeded {
+	if f := receive(t, b.finishes); f.Task.ID != "chat-1" || f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -226,12 +202,12 @@ func TestFaultsOfAdoptedLimits(t *testing.T) {
 	named(t, err, "charge")
 }
 
-// A program that leaves out Config or Start finds the line to add in its log, once, after its first delivery.
+// A program that leaves out Server or Start finds the line to add in its log, once, after its first delivery.
 func TestAdoptSaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
-	const noConfig, noStart = "limits.Config(asynq.Config{", "limits.Start(ctx)"
-	for name, test := range map[string]struct{ config, start bool }{
-		"all": {true, true}, "no Config": {false, true}, "no Start": {true, false}, "neither": {false, false},
+	const noServer, noStart = "limits.Server(asynq.Config{", "limits.Start(ctx)"
+	for name, test := range map[string]struct{ server, start bool }{
+		"all": {true, true}, "no Server": {false, true}, "no Start": {true, false}, "neither": {false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,10 +217,10 @@ func TestAdoptSaysWhatIsLeftOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			config := asynq.Config{LogLevel: asynq.FatalLevel}
-			if test.config {
-				config = limits.Config(config)
-			}
 			server, handled := asynq.NewServerFromRedisClient(b.client, config), make(chan struct{}, 2)
+			if test.server {
+				server = limits.Server(config)
+			}
 			if test.start {
 				if err := limits.Start(t.Context()); err != nil {
 					t.Fatal(err)
@@ -264,8 +240,8 @@ func TestAdoptSaysWhatIsLeftOut(t *testing.T) {
 			if err := limits.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if (log.count(noConfig) == 1) == test.config || (log.count(noStart) == 1) == test.start {
-				t.Errorf("%d lines on Config, %d on Start", log.count(noConfig), log.count(noStart))
+			if (log.count(noServer) == 1) == test.server || (log.count(noStart) == 1) == test.start {
+				t.Errorf("%d lines on Server, %d on Start", log.count(noServer), log.count(noStart))
 			}
 		})
 	}

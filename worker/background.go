@@ -8,7 +8,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -29,7 +28,6 @@ func newGuard(
 	}
 	g := &guard{
 		client: client, limiter: limiter, scheduler: sched, engine: sched.Engine(),
-		enqueuer:  asynq.NewClientFromRedisClient(asynqdb.ForClient(client)),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 		trace:     newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,

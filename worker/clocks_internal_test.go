@@ -89,13 +89,13 @@ func TestClockOfAnAdoptedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := limits.Config(asynq.Config{}).DelayedTaskCheckInterval; got != delayedTaskCheckInterval ||
+	if got := limits.config(asynq.Config{}).DelayedTaskCheckInterval; got != delayedTaskCheckInterval ||
 		text.String() != "" {
 		t.Errorf("forwards every %v: %s", got, text.String())
 	}
 	mini.SetTime(time.Now().Add(-time.Hour))
 	for range 10 { // a machine that stalls gets no answer in time
-		if limits.Config(asynq.Config{}); text.Len() > 0 {
+		if limits.config(asynq.Config{}); text.Len() > 0 {
 			break
 		}
 	}

@@ -17,6 +17,10 @@ import (
 const (
 	// recordPatience bounds how long the result of a task waits for its record.
 	recordPatience = 15 * time.Second
+	// A record that can't be written is tried again after recordPauseMin, then after twice as long each time, at most
+	// recordPauseMost.
+	recordPauseMin  = 50 * time.Millisecond
+	recordPauseMost = 2 * time.Second
 	// notePatience bounds the note of a failed attempt, and that a task went well after all: neither is worth a wait.
 	notePatience = 2 * time.Second
 )
@@ -87,7 +91,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 	trying, cancel := context.WithTimeout(soon, recordPatience)
 	defer cancel()
 	var refused error
-	err := pause.Until(trying, retryPauseMin, retryPauseMost, func() error {
+	err := pause.Until(trying, recordPauseMin, recordPauseMost, func() error {
 		err := g.dead.Record(trying, []deadletter.Task{task})
 		if errors.Is(err, deadletter.ErrNotKept) {
 			refused, err = err, nil

@@ -353,8 +353,7 @@ func TestAdoptedServerKeepsRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := asynq.NewServerFromRedisClient(b.client,
-		limits.Config(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}}))
+	server := limits.Server(asynq.Config{LogLevel: asynq.FatalLevel, Queues: map[string]int{"mine": 1}})
 	if err = limits.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type delivery struct {
 	last      context.Context //nolint:containedctx // ends when asynq needs an answer, half a margin before its deadline
 
 	retried  int // failures so far, as asynq counts: a worker that died while it had the task is one
-	allowed  int // asynq's MaxRetry: it archives the task on any error once retried has reached it
+	allowed  int // asynq's MaxRetry
 	maxRetry int // ours; asynq's for a foreign task
 
 	claims reservations.Claims // none: the task is not limited
@@ -44,13 +44,14 @@ type delivery struct {
 	answers  chan error  // the answer to asynq; holds one
 }
 
-// known reads what asynq says of the task.
-func (d *delivery) known(ctx context.Context) *delivery {
+// known reads what asynq says of the task, whose delivery begins.
+func (g *guard) known(ctx context.Context, d *delivery) *delivery {
 	d.id, _ = asynq.GetTaskID(ctx)
 	d.queue, _ = asynq.GetQueueName(ctx)
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	d.allowed, _ = asynq.GetMaxRetry(ctx)
 	d.maxRetry = envelope.MaxRetry(d.task, d.allowed)
+	g.snoozes.Forget(d.queue, d.id)
 	return d
 }
 

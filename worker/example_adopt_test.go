@@ -49,8 +49,8 @@ func ExampleAdopt() {
 		log.Fatal(err)
 	}
 
-	// the config helper
-	server := asynq.NewServerFromRedisClient(client, limits.Config(asynq.Config{LogLevel: asynq.ErrorLevel}))
+	// in place of asynq.NewServerFromRedisClient
+	server := limits.Server(asynq.Config{LogLevel: asynq.ErrorLevel})
 	mux := asynq.NewServeMux()
 	mux.Use(limits.Middleware) // the middleware
 	var sent sync.WaitGroup
@@ -70,7 +70,7 @@ func ExampleAdopt() {
 	producer := asynq.NewClientFromRedisClient(client)
 	for _, to := range []string{"ada", "grace", "barbara"} {
 		sent.Add(1)
-		// Even a task without retries can wait, because a copy of it waits.
+		// Even a task without retries can wait.
 		if _, err := producer.EnqueueContext(ctx, asynq.NewTask("mail", []byte(to)), asynq.MaxRetry(0)); err != nil {
 			log.Fatal(err)
 		}

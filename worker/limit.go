@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/deadletter"
@@ -28,7 +29,6 @@ type guard struct {
 	limiter   *reservations.Limiter // nil: no limit is known here
 	scheduler *scheduler.Scheduler
 	engine    *engine.Engine
-	enqueuer  *asynq.Client
 	inspector *asynq.Inspector
 	charges   func(*asynq.Task) ([]reservations.Charge, error)
 	// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside
@@ -45,6 +45,7 @@ type guard struct {
 	fleet         *fleet
 	follow        *follower // nil without a limiter
 
+	snoozes    asynqdb.Snoozes // the deliveries that end with a wait
 	corrected  corrections
 	lateMost   time.Duration // see reservations.LateMost
 	goroutines goroutines    // of deliveries
@@ -68,7 +69,7 @@ func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delive
 	defer cancel()
 	d := &delivery{task: t, last: last, answers: make(chan error, 1)}
 	g.goroutines.run(func() {
-		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, d.known(ctx)), d, prepare) })
+		g.answer(ctx, d, func() error { return g.pass(g.trace.begin(ctx, g.known(ctx, d)), d, prepare) })
 	})
 	defer func() { g.trace.end(ctx, d) }()
 	select {
@@ -175,7 +176,7 @@ func (g *guard) refuse(ctx context.Context, d *delivery, err error) error {
 }
 
 // begin asks whether the task may start, and returns when it may. Otherwise the error for asynq says why the task
-// waits or can't run, and is nil if a copy waits instead. Early ends before asynq gives the task up.
+// waits or can't run. Early ends before asynq gives the task up.
 //
 // A task that was delivered while it waits, and was not promoted, goes back without asking. The buckets are asked one
 // after the other. The one that refuses keeps the task in its waitlist; what the others granted is cancelled, so no
@@ -226,23 +227,16 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 	return false, g.deferTask(ctx, d, stop)
 }
 
-// deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry; on the last
-// delivery that asynq grants, a copy waits instead of the task.
+// deferTask sends a task back that does not run now, and returns the answer for asynq. It uses no retry, also on the
+// last attempt.
 func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) error {
 	last, cancel := ahead(ctx, halfMargin)
 	defer cancel()
 	if expired := envelope.CheckStart(d.task, time.Now()); expired != nil {
 		return g.refuse(ctx, d, expired)
 	}
-	waits := d.handle()
-	if d.lastDelivery() {
-		id, err := g.succeed(last, d, stop.Delay())
-		if err != nil {
-			return err
-		}
-		waits.ID = id
-	}
-	deferred := g.engine.Wait(last, waits, d.turn, stop)
+	deferred := g.engine.Wait(last, d.handle(), d.turn, stop)
+	g.snoozes.Add(d.queue, d.id, deferred.Snooze(d.task))
 	event := Event{
 		Kind: KindDeferred, Task: d.ref(), Charge: stop.Charge, Outcome: stop.Outcome, Err: deferred, Until: deferred.Until,
 	}
@@ -250,8 +244,5 @@ func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) er
 		slog.String("state", string(deferred.State)), slog.Time("until", deferred.Until), slog.Any("reason", deferred))
 	d.traceDeferral(event)
 	g.emit(event)
-	if waits.ID != d.id {
-		return nil // ends the original
-	}
 	return deferred
 }

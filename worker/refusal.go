@@ -171,7 +171,7 @@ func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler
 	if refusalIn(err) == nil || ctx.Err() != nil {
 		return err
 	}
-	d := (&delivery{task: t}).known(ctx)
+	d := g.known(ctx, &delivery{task: t})
 	e := g.end(ctx, d, err)
 	if !g.forgives(ctx, d, e) {
 		return err

@@ -11,11 +11,8 @@ import (
 	"github.com/headway-go/headway/scheduler"
 )
 
-// The count of retries is ours. asynq archives a task that comes back when its own count is used up, even one that
-// only has to wait; so asynq gets a count that is higher by envelope.Slack, and the end of a task is decided here.
-
-// lastDelivery says whether asynq would archive the task on any error, even on one that says that it has to wait.
-func (d *delivery) lastDelivery() bool { return d.retried >= d.allowed }
+// The count of retries is ours. For asynq a worker that died is a failure too. So its count is higher by
+// envelope.Slack, and the end of a task is decided here.
 
 // verdict is the result for asynq: a failure beyond Headway's count of retries is final.
 func (d *delivery) verdict(err error) error {

@@ -137,7 +137,7 @@ func (g *guard) conclude(ctx context.Context, d *delivery, err error, elapsed ti
 		kind, level, message = KindSucceeded, slog.LevelInfo, "task done"
 	case errors.Is(err, asynq.RevokeTask):
 		kind, level, message = KindDropped, slog.LevelInfo, "task dropped"
-	case d.archives(err), d.lastDelivery():
+	case d.archives(err):
 		kind, level, message = KindArchived, slog.LevelError, "task failed and archived"
 	}
 	g.finish(ctx, d, kind, err, elapsed, level, message)

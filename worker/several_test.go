@@ -13,7 +13,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -146,30 +145,6 @@ func TestOutageInTheMiddle(t *testing.T) {
 	if began, ended := strings.Count(out.String(),
 		"does not answer"), strings.Count(out.String(), "answers again"); began == 0 || ended == 0 {
 		t.Errorf("the outage is not logged:\n%s", out.String())
-	}
-}
-
-// The copy of a task at its last delivery has the charges and reservations of the task.
-func TestSuccessorHasAllPlaces(t *testing.T) {
-	t.Parallel()
-	b := setup(t, tenantOf(slow(100)), filling(time.Hour))
-	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
-	b.send(asynq.NewTask("both", nil))
-	receive(t, b.finishes)
-	b.send(asynq.NewTask("both", nil), asynq.TaskID("b"), asynq.MaxRetry(0))
-	if d := receive(t, b.deferrals); d.Charge.Limit != "api" {
-		t.Errorf("deferral %+v", d)
-	}
-	b.left("tenant", "a", 90)
-	charged := []reservations.Charge{{Limit: "tenant", Key: "a"}, {Limit: "api"}}
-	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: "b~1"}, charged)
-	if err != nil || turn.Bucket != "api" || turn.Holds(charged[1]) == "" || turn.Holds(charged[0]) != "" {
-		t.Errorf("the copy waits as %+v, %v", turn, err)
-	}
-	copied := b.info("b~1", asynq.TaskStateScheduled)
-	charges, err := envelope.Charges(asynq.NewTaskWithHeaders("both", nil, copied.Headers))
-	if err != nil || len(charges) != 2 || charges[0].Bucket() != "tenant:a" || charges[1].Bucket() != "api" {
-		t.Errorf("the copy charges %+v, %v", charges, err)
 	}
 }
 

@@ -41,8 +41,7 @@ func TestSortLeavesHandlersBesideTheMiddleware(t *testing.T) {
 	mux := asynq.NewServeMux()
 	mux.Handle("limited", limits.Middleware(handler))
 	mux.Handle("beside", handler)
-	server := asynq.NewServerFromRedisClient(b.client,
-		limits.Config(asynq.Config{Concurrency: 2, LogLevel: asynq.FatalLevel}))
+	server := limits.Server(asynq.Config{Concurrency: 2, LogLevel: asynq.FatalLevel})
 	if err := limits.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping.Done()}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
 		Stopping: w.guard.stopping.Done(), Sorting: w.guard.engine.Sorting, Queues: queues(),
-		Free: func() int { return w.guard.free(w.config.Concurrency) },
+		Snoozes: &w.guard.snoozes, Free: func() int { return w.guard.free(w.config.Concurrency) },
 	})
 	return w, nil
 }

@@ -12,17 +12,6 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-func TestNextID(t *testing.T) {
-	t.Parallel()
-	for id, want := range map[string]string{
-		"a": "a~1", "a~1": "a~2", "a~9": "a~10", "a~b": "a~b~1", "~1": "~2", "a~0": "a~0~1", "a~-1": "a~-1~1", "a~": "a~~1",
-	} {
-		if got := nextID(id); got != want {
-			t.Errorf("ID after %q is %q, want %q", id, got, want)
-		}
-	}
-}
-
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -24,6 +24,10 @@ const (
 // A script that was run, and whose answer was lost, is not repeated: the task may run elsewhere by then.
 func (s *Server) finish(ctx context.Context, call script) *redis.Cmd {
 	run := func() *redis.Cmd { return s.shared.EvalSha(ctx, call.sha1, call.keys, call.args...) }
+	if snooze, ok := s.snoozed(call); ok {
+		call = snooze
+		run = func() *redis.Cmd { return s.snooze.Run(ctx, s.shared, call.keys, call.args...) }
+	}
 	cmd, key := run(), call.taskKey()
 	defer func() {
 		if call.isRequeue() {

@@ -23,8 +23,8 @@ type Server struct {
 	redis.UniversalClient
 	ServerConfig
 
-	shared            redis.UniversalClient
-	take, again, back *redis.Script
+	shared                    redis.UniversalClient
+	take, again, back, snooze *redis.Script
 
 	idle        *idle
 	puttingBack chan struct{} // holds one: one at a time, so that the last one waits for the others
@@ -47,6 +47,8 @@ type ServerConfig struct {
 	Sorting func(queue string) bool
 	// Queues are the queues that the server takes from. With none it polls, as asynq does.
 	Queues []string
+	// Snoozes are the deliveries that end with a snooze. Nil: none does.
+	Snoozes *Snoozes
 	// Net is how long a server whose queues were empty waits for a message until it looks again, see [Server.Listen].
 	// Zero means NetDefault.
 	Net time.Duration
@@ -57,7 +59,8 @@ func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 	return &Server{
 		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
 		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
-		back: lua.Script(files, "announce", "put_back"), lost: map[string]lease{},
+		back: lua.Script(files, "announce", "put_back"), snooze: lua.Script(files, "snooze"),
+		lost:        map[string]lease{},
 		idle:        newIdle(config.Queues),
 		puttingBack: make(chan struct{}, 1),
 		mark:        rand.Int64N(marks), //nolint:gosec // needs no secrecy

@@ -2,6 +2,7 @@ package asynqdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,6 +33,8 @@ type QueueState struct {
 	Started time.Time
 	// Lease is when the lease of the worker that has the task ends, by that worker's clock. Zero without a worker.
 	Lease time.Time
+	// Note is why the task was sent back to wait the last time; zero where it never was. See Note.Of.
+	Note Note
 	// Archived is when the task was archived, in whole seconds. Zero where it is not archived.
 	Archived time.Time
 }
@@ -58,7 +61,7 @@ func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 		position = pipe.LPos(ctx, k.pending(), id, redis.LPosArgs{})
 	}
 	paused, lease := pipe.Exists(ctx, k.paused()), pipe.ZScore(ctx, k.leases(), id)
-	archived := pipe.ZScore(ctx, k.archived(), id)
+	archived, note := pipe.ZScore(ctx, k.archived(), id), pipe.HGet(ctx, k.tasks()+id, noteField)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return q, fmt.Errorf("look at queue %s: %w", queue, err)
 	}
@@ -74,6 +77,7 @@ func (d *DB) State(ctx context.Context, queue, id string) (QueueState, error) {
 	if archived.Err() == nil {
 		q.Archived = time.Unix(int64(archived.Val()), 0).UTC()
 	}
+	_ = json.Unmarshal([]byte(note.Val()), &q.Note) // what can't be read is for people alone
 	q.Paused = paused.Val() > 0
 	servers, err := d.inspector.Servers()
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 )
@@ -18,12 +18,6 @@ const (
 	// netMargin is how much later than expected asynq itself delivers a waiting task, should no dispatcher promote it;
 	// a tenth of the wait comes on top. Every worker can dispatch, so the net hardly ever delivers.
 	netMargin = 2 * time.Minute
-	// waitingText is how the text of each deferral begins.
-	waitingText = "waiting for limit "
-	// waitingUnlimited is how that of a task without a limit begins.
-	waitingUnlimited = "waiting, refused by the provider"
-	// WaitingWorker is how that of a task begins that a worker returned because it lacks something.
-	WaitingWorker = "waiting for another worker"
 	// wholeSecond is what asynq may cut off a time.
 	wholeSecond = time.Second
 )
@@ -35,9 +29,9 @@ var (
 	ErrStopped = errors.New("scheduler: stopped")
 )
 
-// DeferredError sends a task back to the queue until its time. It matches ErrDeferred, is no failure to IsFailure,
-// and says to RetryDelay when asynq's own forwarder delivers the task if it was not promoted before. Its text, which
-// asynq's tools show beside the waiting task, says why the task waits and until when.
+// DeferredError sends a task back to the queue until its time: its delivery ends with Snooze. It matches ErrDeferred,
+// and is no failure to IsFailure. Its text, which asynq's tools show beside the waiting task, says why the task waits
+// and until when.
 type DeferredError struct {
 	// Bucket is the name of the bucket that the task waits for.
 	Bucket string
@@ -64,12 +58,12 @@ func (e *DeferredError) Error() string {
 }
 
 func (e *DeferredError) text() string {
-	what, why := fmt.Sprintf(waitingText+"%s (%s)", e.Bucket, e.State), ""
+	what, why := fmt.Sprintf("waiting for limit %s (%s)", e.Bucket, e.State), ""
 	switch {
 	case e.Missing != "":
-		what, why = WaitingWorker, ": "+e.Missing
+		what, why = "waiting for another worker", ": "+e.Missing
 	case e.Refusal != nil && e.Bucket == "":
-		what, why = waitingUnlimited, fmt.Sprintf(": %v", e.Refusal)
+		what, why = "waiting, refused by the provider", fmt.Sprintf(": %v", e.Refusal)
 	case e.Refusal != nil:
 		what, why = what+", refused by the provider", fmt.Sprintf(": %v", e.Refusal)
 		if e.Cause != nil {
@@ -111,13 +105,38 @@ func RoundText(d time.Duration) string {
 // crash. It is for asynq.Config.IsFailure.
 func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrDeferred) }
 
-// RetryDelay is for asynq.Config.RetryDelayFunc. For a deferral it is when asynq's own forwarder delivers the task
-// should no dispatcher promote it: two minutes and a tenth of the wait after its time. Up to ten seconds are added,
-// so that tasks do not return together. For a failure it is 2 seconds, doubled with each failure before (n of them)
-// up to an hour. Each delay is then drawn at random from the half to the one and a half of that. A task with StartBy
-// is back within a second after that time, to end as expired.
-func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
-	delay := retryDelay(n, err, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+// What a note says of the wait.
+const (
+	NoteLimit    = "limit"
+	NoteStore    = "store"
+	NoteProvider = "provider"
+	NoteWorker   = "worker"
+)
+
+// Snooze is how the delivery of the task ends. If no dispatcher promotes the task, asynq's own forwarder delivers it:
+// two minutes and a tenth of the wait after its time. Up to ten seconds are added, so that tasks do not return together.
+// A task that is in no waitlist is back as soon as asynq's whole seconds allow. One with StartBy is back within a second
+// after that time, to end as expired.
+func (e *DeferredError) Snooze(t *asynq.Task) asynqdb.Snooze {
+	now, text := time.Now(), e.Error()
+	delay := beforeExpiry(e.net(rand.Float64()), t, now) //nolint:gosec // jitter needs no secrecy
+	note := asynqdb.NewNote(NoteLimit, "", text)
+	switch {
+	case e.Missing != "":
+		note.Reason, note.Cause = NoteWorker, e.Missing
+	case e.Refusal != nil:
+		note.Reason, note.Cause = NoteProvider, e.Refusal.Error()
+	case e.Cause != nil:
+		note.Reason, note.Cause = NoteStore, e.Cause.Error()
+	}
+	return asynqdb.Snooze{Until: now.Add(delay), Note: note}
+}
+
+// RetryDelay is for asynq.Config.RetryDelayFunc: 2 seconds, doubled with each failure before (n of them) up to an hour.
+// Each delay is then drawn at random from the half to the one and a half of that. A task with StartBy is back within a
+// second after that time, to end as expired.
+func RetryDelay(n int, _ error, t *asynq.Task) time.Duration {
+	delay := retryDelay(n, rand.Float64()) //nolint:gosec // jitter needs no secrecy
 	return beforeExpiry(delay, t, time.Now())
 }
 
@@ -128,10 +147,7 @@ const (
 )
 
 // retryDelay is RetryDelay with its random number, in [0, 1).
-func retryDelay(n int, err error, random float64) time.Duration {
-	if deferred, ok := errors.AsType[*DeferredError](err); ok {
-		return deferred.net(random)
-	}
+func retryDelay(n int, random float64) time.Duration {
 	d := backoffMin
 	for range n {
 		if d = min(2*d, backoffMax); d == backoffMax {
@@ -142,7 +158,7 @@ func retryDelay(n int, err error, random float64) time.Duration {
 }
 
 // net is when asynq's forwarder delivers the task. For a task that is not in a waitlist it is the way back itself:
-// as soon as asynq's whole seconds allow.
+// as soon as asynq's whole seconds allow. Random is in [0, 1).
 func (e *DeferredError) net(random float64) time.Duration {
 	if e.unwatched {
 		return e.Delay + wholeSecond
@@ -165,26 +181,4 @@ func beforeExpiry(delay time.Duration, t *asynq.Task, now time.Time) time.Durati
 		return delay
 	}
 	return min(delay, max(0, by.Sub(now))+wholeSecond)
-}
-
-// Deferral says whether a text that asynq keeps as a task's last error is that of a *DeferredError.
-func Deferral(text string) bool {
-	return strings.HasPrefix(text, waitingText) || strings.HasPrefix(text, waitingUnlimited) ||
-		strings.HasPrefix(text, WaitingWorker)
-}
-
-var causeShape = regexp.MustCompile(`(?s): until \S+Z, \S+ from \S+Z: (.*)$`)
-
-// CauseIn is what the text of a *DeferredError says of its cause, empty where it has none.
-func CauseIn(text string) string {
-	if found := causeShape.FindStringSubmatch(text); found != nil {
-		return found[1]
-	}
-	return ""
-}
-
-// OnlyWaited says whether asynq archived the task on its last attempt although it only had to wait. Other tasks were
-// archived by an operator or after a failure.
-func OnlyWaited(info *asynq.TaskInfo) bool {
-	return info.Retried >= info.MaxRetry && strings.HasPrefix(info.LastErr, waitingText)
 }

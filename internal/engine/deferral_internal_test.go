@@ -13,20 +13,24 @@ import (
 func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		err    error
 		n      int
 		random float64
 		want   time.Duration
 	}{
-		{errors.New("boom"), 0, .5, 2 * time.Second},
-		{errors.New("boom"), 3, 0, 8 * time.Second},
-		{errors.New("boom"), 1000, .5, time.Hour},
-		{&DeferredError{Delay: 100 * time.Second}, 7, .5, 100*time.Second + 2*time.Minute + 10*time.Second + 5*time.Second},
-		{&DeferredError{Delay: 100 * time.Second, unwatched: true}, 7, .5, 101 * time.Second},
+		{0, .5, 2 * time.Second},
+		{3, 0, 8 * time.Second},
+		{1000, .5, time.Hour},
 	} {
-		if got := retryDelay(c.n, c.err, c.random); got != c.want {
-			t.Errorf("%v after %d failures: %v, want %v", c.err, c.n, got, c.want)
+		if got := retryDelay(c.n, c.random); got != c.want {
+			t.Errorf("after %d failures: %v, want %v", c.n, got, c.want)
 		}
+	}
+	watched, alone := &DeferredError{Delay: 100 * time.Second}, &DeferredError{Delay: 100 * time.Second, unwatched: true}
+	if got := watched.net(.5); got != 100*time.Second+2*time.Minute+10*time.Second+5*time.Second {
+		t.Errorf("the net of a task in a waitlist delivers after %v", got)
+	}
+	if got := alone.net(.5); got != 101*time.Second {
+		t.Errorf("a task in no waitlist is back after %v", got)
 	}
 	if IsFailure(nil) || !IsFailure(errors.New("boom")) || IsFailure(&DeferredError{}) {
 		t.Error("what counts as a failure")

@@ -306,17 +306,15 @@ func (d *dispatcher) woke(ctx context.Context, w waking, result asynqdb.Wake) {
 	}
 }
 
-// lost sees to a promoted task that asynq has in none of its sets. A task that was deleted, or archived after a
-// failure, leaves the waitlists. asynq also archives a task on its last attempt that only has to wait: that one
-// runs.
+// lost sees to a promoted task that asynq has in none of its sets. A task that was deleted or archived leaves the
+// waitlists.
 func (d *dispatcher) lost(ctx context.Context, t waitlist.Task) {
 	info, err := d.s.inspector.GetTaskInfo(t.Queue, t.ID)
 	switch {
 	case err != nil && !asynqdb.Gone(err):
 		d.awake = append(d.awake, waking{task: t, at: time.Now().Add(wakePauseMost)})
 		return
-	case err == nil && (info.State == asynq.TaskStateAggregating ||
-		info.State == asynq.TaskStateArchived && OnlyWaited(info)):
+	case err == nil && info.State == asynq.TaskStateAggregating:
 		if err = d.s.inspector.RunTask(t.Queue, t.ID); err == nil || !asynqdb.Gone(err) {
 			return
 		}

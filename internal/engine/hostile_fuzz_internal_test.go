@@ -48,16 +48,3 @@ func FuzzPlan(f *testing.F) {
 		}
 	})
 }
-
-// Whatever text asynq keeps as the last error of a task, its cause is a part of it.
-func FuzzCause(f *testing.F) {
-	when := ": until 2026-01-01T00:00:00.000Z, 1s from 2026-01-01T00:00:00.000Z: "
-	f.Add("waiting for limit api (waiting)" + when + "store away")
-	f.Add("waiting for limit api" + when + when)
-	f.Add("waiting, refused by the provider: until \x1b[2J\nZ")
-	f.Fuzz(func(t *testing.T, text string) {
-		if cause := CauseIn(text); cause != "" && (len(cause) >= len(text) || text[len(text)-len(cause):] != cause) {
-			t.Errorf("%q has the cause %q", text, cause)
-		}
-	})
-}
