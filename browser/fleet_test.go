@@ -162,7 +162,7 @@ func (f *fleet) enqueue(t *testing.T) {
 		if i == 59 {
 			r.Text = hostile
 		}
-		info, err := f.scheduler.Enqueue(t.Context(), r, tasks.Options{Reserved: true})
+		info, err := f.scheduler.Enqueue(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

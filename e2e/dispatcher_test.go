@@ -79,7 +79,7 @@ func TestDispatcherStopped(t *testing.T) {
 	const tasks = 1200
 	w := newWorld(t, requestsOnly)
 	w.program = programPlain
-	w.enqueue(t, smallChats(1, tasks), "--reserve")
+	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks/3)
 	id, worker := w.duty(t)

@@ -127,12 +127,6 @@ func TestErrorsOfServices(t *testing.T) {
 			[]string{"enqueue", "Hi", "--limit", "openai"},
 			[]string{"REDIS_URL", nowhere},
 		},
-		"reserve, no MongoDB": {
-			[]string{"REDIS_URL=" + redis.URL(), away},
-			"headway",
-			[]string{"enqueue", "Hi", "--limit", "openai", "--reserve"},
-			[]string{"MONGODB_URI", nowhere},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -143,11 +143,11 @@ func (w *world) awaitWorkers(t *testing.T) {
 }
 
 // enqueue sends a batch, and fails unless all of it is enqueued.
-func (w *world) enqueue(t *testing.T, batch string, flags ...string) {
+func (w *world) enqueue(t *testing.T, batch string) {
 	t.Helper()
 	began := time.Now()
-	args := append([]string{"batch", "-", "--config", w.config, "--json", "--limit", "openai"}, flags...)
-	r := command(t, "headway", w.env(w.redis.URL()), batch, args...)
+	r := command(t, "headway", w.env(w.redis.URL()), batch, "batch", "-", "--config", w.config, "--json",
+		"--limit", "openai")
 	var got struct {
 		Batch            string
 		Enqueued, Faulty int

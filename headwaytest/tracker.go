@@ -133,9 +133,6 @@ func (tr *tracker) count(bucket string, by int) {
 
 // event follows a task.
 func (tr *tracker) event(e worker.Event) {
-	if e.Kind == worker.KindSorted { // of a queue, not of a task
-		return
-	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	t := tr.task(scheduler.Task{Queue: e.Task.Queue, ID: e.Task.ID})

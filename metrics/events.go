@@ -49,8 +49,6 @@ func (m *Metrics) Event(e worker.Event) {
 		m.rejected(e)
 	case worker.KindDeferred:
 		m.deferred(e)
-	case worker.KindSorted:
-		m.add(float64(e.Tasks), metric.Sorted, m.queues.of(e.Task.Queue))
 	case worker.KindSettled:
 		if e.Err != nil {
 			m.count(metric.Unsettled, m.limits.of(e.Charge.Limit))

@@ -18,7 +18,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // call charges the limit "api", which lets nothing start for an hour after ten tokens.
@@ -93,7 +92,7 @@ func registryOf(tb testing.TB) *prometheus.Registry {
 // enqueue gives a task a place in the waitlist of its bucket.
 func (b *bundle) enqueue(tb testing.TB, c call) {
 	tb.Helper()
-	if _, err := b.sched.Enqueue(tb.Context(), c, tasks.Options{Reserved: true}); err != nil {
+	if _, err := b.sched.Enqueue(tb.Context(), c); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -125,7 +124,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"evil", "good", "evil", "good"} {
-		if _, err = s.Enqueue(t.Context(), call{Key: key, Cost: 60}, tasks.Options{Reserved: true}); err != nil {
+		if _, err = s.Enqueue(t.Context(), call{Key: key, Cost: 60}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,7 +32,6 @@ func all(e func(worker.Event)) {
 	})
 	e(worker.Event{Kind: worker.KindRejected, Task: ref("b"), Err: tasks.ErrExpired})
 	e(worker.Event{Kind: worker.KindDeferred, Task: ref("c"), Charge: charges[0]})
-	e(worker.Event{Kind: worker.KindSorted, Task: worker.TaskRef{Queue: "default"}, Tasks: 3})
 	e(worker.Event{Kind: worker.KindSettled, Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
 	e(worker.Event{Kind: worker.KindSynced, Task: ref("a"), Charge: charges[0]})
 	e(worker.Event{
@@ -111,7 +110,6 @@ func TestCountsEvents(t *testing.T) {
 	wantValue(t, got, 1, "headway_tasks_finished_total", "default", "succeeded", "call")
 	wantValue(t, got, 1, "headway_tasks_rejected_total", "default", "expired", "call")
 	wantValue(t, got, 1, "headway_tasks_deferred_total", "api", "limit")
-	wantValue(t, got, 3, "headway_tasks_sorted_total", "default")
 	wantValue(t, got, 1, "headway_settlements_failed_total", "api")
 	wantValue(t, got, 1, "headway_syncs_total", "api", "applied")
 	wantValue(t, got, 1, "headway_start_lateness_seconds", "api")

@@ -19,7 +19,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // direct is a process with direct callers, which wait in the waitlists of its Redis.
@@ -104,7 +103,7 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 			if i%2 == 0 {
 				c := openai(fmt.Sprint("task ", i))
 				c.Fixed.ID = c.Name
-				if _, err := fleet.Enqueue(t.Context(), c, tasks.Options{Reserved: true}); err != nil {
+				if _, err := fleet.Enqueue(t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
 				want = append(want, c.Name)

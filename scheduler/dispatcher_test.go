@@ -45,7 +45,7 @@ func numbered(n int) (args []tasks.Args) {
 
 func reserve(t *testing.T, s *scheduler.Scheduler, args []tasks.Args, o ...tasks.Options) {
 	t.Helper()
-	if _, err := s.EnqueueMany(t.Context(), args, append(o, tasks.Options{Reserved: true})...); err != nil {
+	if _, err := s.EnqueueMany(t.Context(), args, o...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -374,12 +374,12 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 	server.Kill()
 	o := ask(t, l, requests(1))
 	s.Changed("openai", o) // must not block
-	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50), tasks.Options{Reserved: true})
+	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50))
 	if err == nil || slices.ContainsFunc(infos, func(i *asynq.TaskInfo) bool { return i != nil }) {
 		t.Errorf("enqueue = %v, want an error and no task", err)
 	}
 	server.Restart(t)
-	info, err := s.Enqueue(t.Context(), openai("c"), tasks.Options{Reserved: true})
+	info, err := s.Enqueue(t.Context(), openai("c"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 //
 //	s, err := scheduler.New(redisClient, limiter, scheduler.Config{})
 //	info, err := s.Enqueue(ctx, Translation{Document: "a letter"}, tasks.Options{StartBy: tonight})
-//	all, err := s.EnqueueMany(ctx, batch, tasks.Options{Reserved: true})
+//	all, err := s.EnqueueMany(ctx, batch)
 //	why, err := s.Explain(ctx, scheduler.Task{Queue: info.Queue, ID: info.ID})
 //	fmt.Println(why.Summary())
 //

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
@@ -17,18 +15,18 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// sendTogether is how many tasks are sent to asynq side by side: they share round trips. More of them would need more
-// connections before the first answer.
-const sendTogether = 8
-
 // Enqueue sends one task. It runs as soon as a worker has room for it and its limit allows, unless its options give it
 // a time. Fields that opts set override the options of the task's type, and later ones earlier ones.
 //
+// A task with a charge has its place in the waitlist of its bucket from now on. Tokens are reserved for it as far as
+// max_reserved allows, and none if the bucket does not answer within a second. Info.NextProcessAt is when the task is
+// expected to start. A Scheduler without a limiter sends the task as any other: it gets its place when a worker takes
+// it.
+//
 // Nothing is enqueued if the arguments can't be encoded (tasks.ErrBadPayload), if the charge could never be served
 // (reservations.IsPermanent), or if an option is invalid (tasks.ErrInvalidOptions). The same holds if the task exists
-// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). With Reserved, it
-// also holds if the bucket could not answer (reservations.ErrUnavailable). After any other error, one of Redis, the
-// task may or may not be enqueued: give it an ID and enqueue it again.
+// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). After any other
+// error, one of Redis, the task may or may not be enqueued: give it an ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...tasks.Options) (*asynq.TaskInfo, error) {
 	return s.enqueueOne(ctx, args, nil, opts...)
 }
@@ -47,20 +45,19 @@ func (s *Scheduler) enqueueOne(
 	return infos[0], nil
 }
 
-// EnqueueMany sends tasks. With Reserved, reservations are made in the order of args, in few round trips. Without it,
-// tasks are sent side by side and may change places.
+// EnqueueMany is Enqueue for several tasks, in few round trips. Tasks with a charge have their places in the order of
+// args; others are sent side by side, and may change places.
 //
 // All tasks are checked before one is sent: then the error joins an *ItemError for each invalid task, with the errors
 // of Enqueue. Once sending has begun, there is one info for each task, nil for a task that was not enqueued. The
-// error then joins an *ItemError for each refused task. If Redis or a bucket can't be reached, EnqueueMany stops
-// there and leaves out the rest.
+// error then joins an *ItemError for each refused task. If Redis can't be reached, EnqueueMany stops there and leaves
+// out the rest.
 func (s *Scheduler) EnqueueMany(
 	ctx context.Context, args []tasks.Args, opts ...tasks.Options,
 ) ([]*asynq.TaskInfo, error) {
 	return s.enqueue(ctx, args, nil, opts)
 }
 
-// enqueue sends the reserved tasks first.
 func (s *Scheduler) enqueue(
 	ctx context.Context, args []tasks.Args, t *tick, opts []tasks.Options,
 ) ([]*asynq.TaskInfo, error) {
@@ -73,26 +70,15 @@ func (s *Scheduler) enqueue(
 		return nil, err
 	}
 	defer s.trace(ctx, parcels)()
-	var reserved, others []*engine.Parcel
-	for _, p := range parcels {
-		if p.Options.Reserved {
-			reserved = append(reserved, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	if err = s.sendReserved(ctx, reserved); err == nil {
-		s.refuseLate(ctx, others)
-		s.send(ctx, others)
-		s.setTimers(ctx, others)
-	}
-	return report(parcels, err)
+	s.sendAll(ctx, parcels)
+	return report(parcels)
 }
 
-// report returns the infos and the errors of the parcels. Err is what ended the sending beside these errors.
-func report(parcels []*engine.Parcel, err error) ([]*asynq.TaskInfo, error) {
+// report returns the infos and the errors of the parcels.
+func report(parcels []*engine.Parcel) ([]*asynq.TaskInfo, error) {
 	infos := make([]*asynq.TaskInfo, len(parcels))
-	faults, left := []error{err}, 0
+	var faults []error
+	left := 0
 	for i, p := range parcels {
 		infos[i] = p.Info
 		switch {
@@ -122,16 +108,13 @@ func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*engine
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &engine.Parcel{Envelope: e, Guard: guard(&e, t), At: timeNet(e.Options.At, now)}
+		parcels[i] = &engine.Parcel{Envelope: e, Guard: guard(&e, t), Net: timeNet(e.Options.At, now)}
 	}
 	return parcels, errors.Join(faults...)
 }
 
 // check returns the first fault of what the task reserves or takes.
 func (s *Scheduler) check(e envelope.Envelope) error {
-	if s.limiter == nil && e.Options.Reserved {
-		return fmt.Errorf("%w: %w", tasks.ErrInvalidOptions, invalid("reserved", "needs a scheduler with a limiter"))
-	}
 	if s.limiter == nil {
 		return nil
 	}
@@ -140,47 +123,6 @@ func (s *Scheduler) check(e envelope.Envelope) error {
 			return fmt.Errorf("task %q: %w", e.Task.Type(), err)
 		}
 	}
-	return nil
-}
-
-// send enqueues the parcels, several side by side. Each parcel gets its own error. The first error that is not about
-// the task itself ends the sending.
-func (s *Scheduler) send(ctx context.Context, parcels []*engine.Parcel) {
-	var stopped atomic.Bool
-	var senders errgroup.Group
-	senders.SetLimit(sendTogether)
-	for _, p := range parcels {
-		senders.Go(func() error {
-			if p.Err == nil && !stopped.Load() {
-				if p.Err = s.sendOne(ctx, p); p.Err != nil && !alone(p.Err) {
-					stopped.Store(true)
-				}
-			}
-			return nil
-		})
-	}
-	_ = senders.Wait() // each parcel has its own error
-}
-
-// sendOne enqueues one parcel.
-func (s *Scheduler) sendOne(ctx context.Context, p *engine.Parcel) error {
-	p.Guard.ID = p.Options.ID
-	options := envelope.Asynq(p.Options)
-	if !p.At.IsZero() {
-		options = append(options, asynq.ProcessAt(p.At))
-	}
-	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, p.Guard), p.Task, options...)
-	if err != nil && p.Guard.Holder != "" {
-		holder := Task{Queue: p.Guard.Queue, ID: p.Guard.Holder}
-		err = &DuplicateError{Key: p.Options.Unique, Task: holder}
-	}
-	if ended := ctx.Err(); ended != nil && err != nil && !alone(err) {
-		err = ended // asynq has only its text
-	}
-	if err != nil {
-		return fmt.Errorf("enqueue task %q: %w", p.Task.Type(), err)
-	}
-	p.Info = info
 	return nil
 }
 

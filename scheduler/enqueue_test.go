@@ -47,8 +47,7 @@ func TestEnqueueChecksBeforeItSends(t *testing.T) {
 			t.Errorf("%s: err = %v, want %v with %q", c.name, err, c.want, c.text)
 		}
 	}
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), unknown, openai("b"), large},
-		tasks.Options{Reserved: true})
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), unknown, openai("b"), large})
 	if infos != nil || !errors.Is(err, reservations.ErrUnknownLimit) || !errors.Is(err, reservations.ErrChargeTooLarge) {
 		t.Errorf("infos = %v, err = %v", infos, err)
 	}
@@ -121,34 +120,6 @@ func TestOptionsReachAsynq(t *testing.T) {
 	}
 }
 
-// One call sends tasks of a type that is reserved beside others.
-func TestATypeCanBeReserved(t *testing.T) {
-	t.Parallel()
-	l := limiter(t, store(), perSecond(1, 1))
-	s := newScheduler(t, mini(t), l, exact())
-	var args []tasks.Args
-	for i := range 6 {
-		args = append(args, call{Name: "c", Limit: "openai", Requests: 1, Fixed: tasks.Options{Reserved: i%2 == 1}})
-	}
-	infos, err := s.EnqueueMany(t.Context(), args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, info := range infos {
-		want := asynq.TaskStatePending
-		if i%2 == 1 {
-			want = asynq.TaskStateScheduled
-		}
-		if info.State != want {
-			t.Errorf("task %d is %v, want %v", i, info.State, want)
-		}
-	}
-	_, err = newScheduler(t, mini(t), nil, exact()).Enqueue(t.Context(), args[1])
-	if !errors.Is(err, tasks.ErrInvalidOptions) || !strings.Contains(err.Error(), "reserved: needs a scheduler with") {
-		t.Errorf("reserved without a limiter: %v", err)
-	}
-}
-
 func TestEnqueueManyGoesOnAfterConflicts(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t, mini(t), limiter(t, store(), perSecond(10, 1)), exact())
@@ -169,7 +140,7 @@ func TestEnqueueManyGoesOnAfterConflicts(t *testing.T) {
 	if sent != 40 {
 		t.Errorf("%d tasks were enqueued, want 40", sent)
 	}
-	for _, o := range []tasks.Options{{SkipExisting: true}, {SkipExisting: true, Reserved: true}} {
+	for _, o := range []tasks.Options{{SkipExisting: true}, {SkipExisting: true}} {
 		if infos, err = s.EnqueueMany(t.Context(), args, o); err != nil || len(infos) != 50 || infos[0] != nil {
 			t.Errorf("a second time: %v, %v", infos, err)
 		}

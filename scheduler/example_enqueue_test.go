@@ -79,7 +79,7 @@ func Example_enqueue() {
 	fmt.Println("too large:", reservations.IsPermanent(err))
 
 	// Output:
-	// now: pending in queue default
+	// now: scheduled in queue default
 	// in an hour: scheduled in queue night
 	// twice: true
 	// too large: true

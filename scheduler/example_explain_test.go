@@ -38,7 +38,7 @@ func ExampleScheduler_Explain() {
 		panic(err)
 	}
 	for _, id := range []string{"letter", "novel", "poem"} {
-		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, tasks.Options{ID: id, Reserved: true}); err != nil {
+		if _, err = s.Enqueue(ctx, Translation{Document: id, Words: 400}, tasks.Options{ID: id}); err != nil {
 			panic(err)
 		}
 	}

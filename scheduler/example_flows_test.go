@@ -50,7 +50,7 @@ func Example_flows() {
 		panic(err)
 	}
 	show := func(customer, priority string, n int) {
-		infos, err := s.EnqueueMany(ctx, several(Report{customer, priority}, n), tasks.Options{Reserved: true})
+		infos, err := s.EnqueueMany(ctx, several(Report{customer, priority}, n))
 		if err != nil {
 			fmt.Printf("%.84s ...\n", err)
 			return

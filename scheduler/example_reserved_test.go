@@ -47,7 +47,7 @@ func Example_reserved() {
 		Translation{Document: "a letter", Words: 400},
 		Translation{Document: "a story", Words: 4_000},
 		Translation{Document: "another letter", Words: 400},
-	}, tasks.Options{Reserved: true})
+	})
 	if err != nil {
 		panic(err)
 	}

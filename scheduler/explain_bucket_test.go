@@ -24,7 +24,7 @@ func TestExplainShowsTheShard(t *testing.T) {
 	limit.Shards = 2
 	buckets := store()
 	s := newScheduler(t, mini(t), limiter(t, buckets, limit), exact())
-	info, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true})
+	info, err := s.Enqueue(t.Context(), openai("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestExplainWithoutTheStore(t *testing.T) {
 	client := mini(t)
 	s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
 	for _, id := range []string{"a", "b"} {
-		if _, err := s.Enqueue(t.Context(), openai(id), tasks.Options{Reserved: true, ID: id}); err != nil {
+		if _, err := s.Enqueue(t.Context(), openai(id), tasks.Options{ID: id}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -129,8 +129,7 @@ func stories() map[string]story {
 			sentence: `is scheduled for \S+Z, in \S+s\.`,
 		},
 		"reserved": {
-			options: tasks.Options{Reserved: true}, state: "scheduled", reason: scheduler.ReasonLimit, waits: true,
-			reserved: true,
+			state: "scheduled", reason: scheduler.ReasonLimit, waits: true, reserved: true,
 			sentence: `waits for limit reserved: it is ` + start + `;.*`,
 		},
 		"unserved": {
@@ -158,6 +157,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	charge := func(name string) reservations.Charge {
 		return reservations.Charge{Limit: name, Tokens: reservations.Tokens{"requests": 50}}
 	}
+	plain := newScheduler(t, client, nil, exact()) // its tasks have no places until they are delivered
 	delivered := make(chan struct{}, 100)
 	deliveries := 0
 	for name, s := range all {
@@ -166,7 +166,11 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.Enqueue(t.Context(), call{Name: name, Limit: name, Requests: 50},
+		sender := plain
+		if name == "reserved" {
+			sender = w.Scheduler
+		}
+		if _, err := sender.Enqueue(t.Context(), call{Name: name, Limit: name, Requests: 50},
 			tasks.Options{ID: name, MaxRetry: 4}, s.options); err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +415,7 @@ func TestExplainPositions(t *testing.T) {
 		for i := range 5 {
 			args = append(args, call{Name: "c", Limit: "openai", Requests: 1, Fixed: tasks.Options{ID: strconv.Itoa(i)}})
 		}
-		if _, err := s.EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
+		if _, err := s.EnqueueMany(t.Context(), args); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 5 {

@@ -47,7 +47,7 @@ func newFlowWorld(t *testing.T, client redis.UniversalClient, l reservations.Lim
 func (w flowWorld) enqueue(priority string, flows ...string) {
 	w.Helper()
 	for _, id := range flows {
-		_, err := w.s.Enqueue(w.Context(), flowTask{ID: id, Flow: id[:1], Priority: priority}, tasks.Options{Reserved: true})
+		_, err := w.s.Enqueue(w.Context(), flowTask{ID: id, Flow: id[:1], Priority: priority})
 		if err != nil {
 			w.Fatal(err)
 		}

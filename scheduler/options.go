@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -32,11 +30,6 @@ func merged(opts []tasks.Options, n int) (o tasks.Options, err error) {
 		return o, fmt.Errorf("%w: %w", tasks.ErrInvalidOptions, err)
 	}
 	return o, nil
-}
-
-// exists says whether the task was refused because it exists already.
-func exists(err error) bool {
-	return errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, ErrDuplicate)
 }
 
 // alone says whether the error is about one task: others are sent all the same.

@@ -75,52 +75,11 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*engine.Parcel) {
 	}
 }
 
-// refuseExpected refuses the reserved parcels that are expected to start too late.
-func (s *Scheduler) refuseExpected(batch []*engine.Parcel) {
-	now := time.Now()
-	for _, p := range batch {
-		if p.Held != nil {
-			p.Err = s.tooLate(p, p.Held.Charge.Bucket(), now, p.Wait)
-		}
-	}
-}
-
-// refuseLate refuses the parcels that have to wait, and are expected to start too late. What can't be read refuses
-// none.
-func (s *Scheduler) refuseLate(ctx context.Context, parcels []*engine.Parcel) {
-	lists := map[string]waitlist.List{}
-	for _, p := range parcels {
-		if p.Options.StartBy.IsZero() {
-			continue
-		}
-		for _, c := range p.Charges {
-			if s.limiter != nil {
-				c = s.limiter.Choose(c)
-			}
-			bucket := c.Bucket()
-			l, read := lists[bucket]
-			if !read {
-				l, _ = s.list.List(ctx, bucket)
-				lists[bucket] = l
-			}
-			at, known := engine.Expect(l, l.Tokens, c.Tokens)
-			if !known || l.Waiting == 0 {
-				continue
-			}
-			if p.Err = s.tooLate(p, bucket, time.Now(), at.Sub(l.Now)); p.Err != nil {
-				break
-			}
-			for meter, n := range c.Tokens {
-				l.Tokens[meter] += n
-			}
-		}
-	}
-}
-
-// tooLate refuses a task with StartBy that is expected to wait for longer. A task that exists already may be in time.
-func (s *Scheduler) tooLate(p *engine.Parcel, bucket string, now time.Time, wait time.Duration) error {
+// tooLate refuses a placed task with StartBy that is expected to wait for longer. A task that exists already may be in
+// time.
+func (s *Scheduler) tooLate(p *engine.Parcel, now time.Time) error {
 	by := p.Options.StartBy
-	if by.IsZero() || !now.Add(wait).After(by) {
+	if by.IsZero() || p.Place.Limit == "" || !now.Add(p.Wait).After(by) {
 		return nil
 	}
 	if p.Options.ID != "" {
@@ -130,6 +89,6 @@ func (s *Scheduler) tooLate(p *engine.Parcel, bucket string, now time.Time, wait
 			return fmt.Errorf("look for task %s: %w", p.Options.ID, err)
 		}
 	}
-	late := &TooLateError{Bucket: bucket, Expected: now.Add(wait), StartBy: by}
+	late := &TooLateError{Bucket: p.Place.Bucket(), Expected: now.Add(p.Wait), StartBy: by}
 	return fmt.Errorf("task %q: %w", p.Task.Type(), late)
 }

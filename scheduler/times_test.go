@@ -49,31 +49,29 @@ func TestEnqueueSaysWhatWouldStartTooLate(t *testing.T) {
 	s := newScheduler(t, mini(t), l, exact())
 	reserve(t, s, numbered(30))
 	ahead := plan(t, l)
-	for _, reserved := range []bool{false, true} {
-		_, err := s.Enqueue(t.Context(), openai("a"),
-			tasks.Options{StartBy: time.Now().Add(20 * time.Minute), Reserved: reserved})
-		late, ok := errors.AsType[*scheduler.TooLateError](err)
-		if !ok || !errors.Is(err, tasks.ErrExpired) || late.Bucket != "openai" || !late.Expected.After(late.StartBy) {
-			t.Errorf("err = %v, want a TooLateError", err)
+	_, err := s.Enqueue(t.Context(), openai("a"),
+		tasks.Options{StartBy: time.Now().Add(20 * time.Minute)})
+	late, ok := errors.AsType[*scheduler.TooLateError](err)
+	if !ok || !errors.Is(err, tasks.ErrExpired) || late.Bucket != "openai" || !late.Expected.After(late.StartBy) {
+		t.Errorf("err = %v, want a TooLateError", err)
+	}
+	var some []tasks.Args
+	for range 20 {
+		some = append(some, openai("a"))
+	}
+	infos, err := s.EnqueueMany(t.Context(), some,
+		tasks.Options{StartBy: time.Now().Add(45 * time.Minute)})
+	n := 0
+	for _, info := range infos {
+		if info != nil {
+			n++
 		}
-		var some []tasks.Args
-		for range 20 {
-			some = append(some, openai("a"))
-		}
-		infos, err := s.EnqueueMany(t.Context(), some,
-			tasks.Options{StartBy: time.Now().Add(45 * time.Minute), Reserved: reserved})
-		n := 0
-		for _, info := range infos {
-			if info != nil {
-				n++
-			}
-		}
-		if n < 5 || n > 16 || !errors.Is(err, tasks.ErrExpired) {
-			t.Errorf("%d of 20 tasks were enqueued, %v", n, err)
-		}
-		if !reserved && plan(t, l) > ahead {
-			t.Errorf("%v tokens are promised ahead, %v before", plan(t, l), ahead)
-		}
+	}
+	if n < 5 || n > 16 || !errors.Is(err, tasks.ErrExpired) {
+		t.Errorf("%d of 20 tasks were enqueued, %v", n, err)
+	}
+	if promised := plan(t, l); promised > ahead+float64(n)+.1 {
+		t.Errorf("%v tokens are promised ahead, %v before %d tasks", promised, ahead, n)
 	}
 	if _, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{StartBy: time.Now().Add(24 * time.Hour)}); err != nil {
 		t.Errorf("in time: %v", err)
@@ -108,12 +106,12 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	server, l := miniredis.RunT(t), limiter(t, store(), perSecond(1./60, 1))
 	client := redisOf(t, &redis.Options{Addr: server.Addr()})
 	s := newScheduler(t, client, l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"}); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	before := plan(t, l)
 	by := time.Now().Add(time.Hour)
-	info, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{Reserved: true, StartBy: by})
+	info, err := s.Enqueue(t.Context(), openai("b"), tasks.Options{StartBy: by})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,26 +105,6 @@ func (w waits) promote(ids ...string) {
 	}
 }
 
-// A task that arrives while no other task waits keeps its place, even if its bucket answers later.
-func TestTasksWaitInTheOrderOfTheirArrival(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
-		t.Helper()
-		w := newWaits(t, client)
-		first := w.arrive("first")
-		w.wait("second", "third")
-		outcomes, err := w.limiter.Reserve(t.Context(), requests(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("first")), first,
-			engine.Stop{Charge: requests(1), Outcome: outcomes[0]}))
-		if got := w.heads(); got != "first second third" {
-			t.Errorf("in order: %s", got)
-		}
-	})
-}
-
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {

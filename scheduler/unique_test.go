@@ -25,7 +25,7 @@ func enqueueAtOnce(t *testing.T, s *scheduler.Scheduler, holder string) (enqueue
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
-			info, err := s.Enqueue(t.Context(), openai("doc"), tasks.Options{Unique: "doc", Reserved: true})
+			info, err := s.Enqueue(t.Context(), openai("doc"), tasks.Options{Unique: "doc"})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -52,7 +52,7 @@ func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
 		Name: "requests", Rate: 1, Period: 10 * time.Minute, Capacity: 1, MaxReserved: reservations.Unlimited,
 	}}})
 	s := newScheduler(t, client, l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("before"), tasks.Options{Reserved: true}); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("before")); err != nil {
 		t.Fatal(err)
 	}
 	first := enqueueAtOnce(t, s, "")
@@ -98,16 +98,15 @@ func TestAUniqueTaskThatWaitsIsNeverThereTwice(t *testing.T) {
 // Of many tasks only the duplicates fail. Their types return the keys.
 func TestEnqueueManyGoesOnAfterDuplicates(t *testing.T) {
 	t.Parallel()
-	for _, reserved := range []bool{false, true} {
-		s := newScheduler(t, mini(t), limiter(t, store(), perSecond(10, 1)), exact())
-		options := tasks.Options{Reserved: reserved}
+	for name, store := range map[string]reservations.Store{"reserved": store(), "not reserved": reservations.NoStore()} {
+		s := newScheduler(t, mini(t), limiter(t, store, perSecond(10, 1)), exact())
 		var args []tasks.Args
 		for i := range 50 {
 			c := openai("c")
 			c.Fixed.Unique = strconv.Itoa(i % 40)
 			args = append(args, c)
 		}
-		infos, err := s.EnqueueMany(t.Context(), args, options)
+		infos, err := s.EnqueueMany(t.Context(), args)
 		n := 0
 		for _, info := range infos {
 			if info != nil {
@@ -115,11 +114,11 @@ func TestEnqueueManyGoesOnAfterDuplicates(t *testing.T) {
 			}
 		}
 		if n != 40 || !errors.Is(err, scheduler.ErrDuplicate) {
-			t.Errorf("reserved %v: %d tasks, want 40, %v", reserved, n, err)
+			t.Errorf("%s: %d tasks, want 40, %v", name, n, err)
 		}
-		infos, err = s.EnqueueMany(t.Context(), args, options, tasks.Options{SkipExisting: true})
+		infos, err = s.EnqueueMany(t.Context(), args, tasks.Options{SkipExisting: true})
 		if err != nil || infos[0] != nil {
-			t.Errorf("reserved %v: skipped: %v, %v", reserved, infos[0], err)
+			t.Errorf("%s: skipped: %v, %v", name, infos[0], err)
 		}
 	}
 	s := newScheduler(t, mini(t), nil, exact())

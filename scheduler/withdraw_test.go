@@ -30,7 +30,7 @@ func TestWithdrawGivesBack(t *testing.T) {
 			c.Fixed.ID = c.Name
 			many[i] = c
 		}
-		if _, err := s.EnqueueMany(t.Context(), many, tasks.Options{Reserved: true}); err != nil {
+		if _, err := s.EnqueueMany(t.Context(), many); err != nil {
 			t.Fatal(err)
 		}
 		before := plan(t, l)
@@ -71,8 +71,7 @@ func TestWithdrawWarnsOnce(t *testing.T) {
 		c.Fixed.ID = c.Name
 		many[i] = c
 	}
-	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many,
-		tasks.Options{Reserved: true}); err != nil {
+	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many); err != nil {
 		t.Fatal(err)
 	}
 	other := perSecond(1, 1)

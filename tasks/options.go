@@ -37,19 +37,14 @@ type Options struct {
 	Unique string
 	// At is the earliest start of the task, to the millisecond, by the clock of this machine. Where no dispatcher runs,
 	// the task starts up to two seconds later; where the clock of the worker differs, by at most a quarter of a second
-	// more. Zero, and a time in the past, mean now. A reserved task takes its place in the waitlist now, and starts
-	// before tasks that are enqueued later.
+	// more. Zero, and a time in the past, mean now. Then it takes its place
+	// behind the tasks that wait.
 	At time.Time
 	// StartBy is the latest start of the task, to the millisecond. A task that does not start by then ends as expired
 	// (ErrExpired), and so does a retry: it goes to the archive and to the dead tasks, and its reservation is released.
 	// A task whose waitlist is so long that it is expected to start later is not enqueued: a *scheduler.TooLateError.
 	// StartBy must be in the future, and not before At. Defaults to no such time.
 	StartBy time.Time
-	// Reserved reserves tokens now, and the task joins its waitlist at once: it is delivered once, when its turn comes.
-	// Of several charges, the task waits for the first one that has no room; the others are asked at the delivery. A
-	// task without a charge is enqueued as usual. It needs a Scheduler with a limiter, and a started worker or
-	// scheduler in the fleet.
-	Reserved bool
 	// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, scheduler.ErrDuplicate) as success, with
 	// a nil info. So a whole batch can be sent again.
 	SkipExisting bool

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/reservations"
@@ -81,7 +80,6 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config C
 	if err != nil {
 		return nil, err
 	}
-	g.passed = &bounded.Map[string, bool]{}
 	l.guard = g
 	return l, nil
 }
@@ -99,7 +97,7 @@ func chargesOr(charge charger) charger {
 	}
 }
 
-// Scheduler is that of the limits, e.g. to enqueue tasks with tokens reserved.
+// Scheduler is that of the limits, e.g. to enqueue tasks.
 func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.scheduler }
 
 // Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they
@@ -111,9 +109,6 @@ func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
 		charges, err := l.guard.charges(t)
 		if _, ours := t.Headers()[envelope.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
 			return l.guard.untouched(ctx, t, next)
-		}
-		if len(charges) > 0 {
-			l.guard.passed.Change(t.Type(), func(is *bool) { *is = true })
 		}
 		l.checks.Do(func() { l.check(ctx) })
 		return l.guard.process(ctx, t, func(d *delivery) (prepared, error) {

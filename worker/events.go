@@ -34,8 +34,6 @@ const (
 
 	// KindDeferred is reported when a task was sent back to wait, for its time or for the store.
 	KindDeferred Kind = "deferred"
-	// KindSorted is reported when tasks of a backlog joined their waitlists without having been delivered.
-	KindSorted Kind = "sorted"
 	// KindRejected is reported when a task can never start and is archived without having been charged.
 	KindRejected Kind = "rejected"
 	// KindBlocked is reported when a provider refused a call and named a time: after the bucket was blocked, or that
@@ -52,7 +50,7 @@ const (
 // Event is a step of a task, for live views and metrics: see Config.Events. Kind says which fields are set.
 type Event struct {
 	Kind Kind
-	// Task is the task and its delivery. KindSorted has only its Queue.
+	// Task is the task and its delivery.
 	Task TaskRef
 	// Charges are what a task took that started, in the order in which the task names them. None for an unlimited task.
 	Charges []reservations.Charge

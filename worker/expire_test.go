@@ -141,7 +141,7 @@ func TestTasksStartToTheMillisecond(t *testing.T) {
 			return err
 		},
 		"reserved": func(o tasks.Options) error {
-			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o, tasks.Options{Reserved: true})
+			_, err := w.Scheduler().Enqueue(t.Context(), call{Cost: 1}, o)
 			return err
 		},
 	} {

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/deadletter"
 	"github.com/headway-go/headway/internal/engine"
@@ -31,9 +30,6 @@ type guard struct {
 	engine    *engine.Engine
 	inspector *asynq.Inspector
 	charges   func(*asynq.Task) ([]reservations.Charge, error)
-	// passed are the types of tasks that came through the middleware with a charge: a server may have handlers beside
-	// it. Tasks of a type that is forgotten are delivered one by one. Nil: every task that charges prices has a limit.
-	passed *bounded.Map[string, bool]
 
 	settleTimeout time.Duration
 	maxRefusals   int
@@ -50,7 +46,6 @@ type guard struct {
 	lateMost   time.Duration // see reservations.LateMost
 	goroutines goroutines    // of deliveries
 	deliveries atomic.Int64  // that asynq waits for
-	unlimited  atomic.Int64  // deliveries of tasks without a limit since the last one with a limit
 	pending    pending
 	stopping   context.Context //nolint:containedctx // ends when the process is about to end: no task is held any more
 	cancel     context.CancelFunc
@@ -110,17 +105,8 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 	return g.run(ctx, early, d, run)
 }
 
-// unlimitedRow is how many tasks without a limit have to come in a row before several tasks are taken at once. Workers
-// take tasks with a limit in turn: so these arrive at their waitlists about in the order of the queue.
-const unlimitedRow = 16
-
 // free returns how many tasks the process can take at once.
-func (g *guard) free(concurrency int) int {
-	if g.unlimited.Load() < unlimitedRow {
-		return 1
-	}
-	return concurrency - int(g.deliveries.Load())
-}
+func (g *guard) free(concurrency int) int { return concurrency - int(g.deliveries.Load()) }
 
 // price sets the charges of the task, and checks that they can be served.
 func (g *guard) price(d *delivery) error {
@@ -129,10 +115,8 @@ func (g *guard) price(d *delivery) error {
 		return err
 	}
 	if len(charges) == 0 {
-		g.unlimited.Add(1)
 		return nil
 	}
-	g.unlimited.Store(0)
 	if err := envelope.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -222,7 +206,6 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 		stop.Cause = err
 	default:
 		stop.Outcome = stopped.Outcome
-		g.sortBehind(d, stopped) //nolint:contextcheck // goes on after the delivery
 	}
 	return false, g.deferTask(ctx, d, stop)
 }

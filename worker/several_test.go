@@ -171,7 +171,7 @@ func TestReservedWithTwoLimits(t *testing.T) {
 		args = append(args, both{Tenant: "a", Cost: 10})
 	}
 	began := time.Now()
-	if _, err := w.Scheduler().EnqueueMany(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
+	if _, err := w.Scheduler().EnqueueMany(t.Context(), args); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -191,7 +191,7 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	b := setup(t, tenantOf(slow(10)), slow(100))
 	w := b.runBoth(okBoth)
 	args := []tasks.Args{both{Tenant: "a", Cost: 10}, both{Tenant: "a", Cost: 10}, both{Tenant: "b", Cost: 10}}
-	infos, err := w.Scheduler().EnqueueMany(t.Context(), args, tasks.Options{Reserved: true})
+	infos, err := w.Scheduler().EnqueueMany(t.Context(), args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,10 +204,9 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	if reserved := bucket.Meters[0].Reserved; reserved < 79.99 {
 		t.Errorf("the provider's bucket has promised down to %v, want 80", reserved)
 	}
-	// If a later bucket can't be asked, the reservations in earlier ones are released.
+	// If a later bucket can't be asked, the task waits for it, and the reservations in earlier ones are released.
 	b.store.set(func(s *faultStore) { s.gone = "api" })
-	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10},
-		tasks.Options{Reserved: true}); !errors.Is(err, reservations.ErrUnavailable) {
+	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}); err != nil {
 		t.Errorf("enqueue: %v", err)
 	}
 	bucket, _, _ = b.store.Load(t.Context(), "tenant", "c")

@@ -18,7 +18,7 @@ func hot() reservations.Limit {
 	}}
 }
 
-// Tasks of a limit with shards start, wait and settle in one shard, reserved at enqueue or not.
+// Tasks of a limit with shards start, wait and settle in one shard.
 func TestShardedLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t, hot())
@@ -32,7 +32,7 @@ func TestShardedLimit(t *testing.T) {
 	}
 	const n = 60
 	for i := range n {
-		b.enqueue(call{N: i, Cost: 2}, tasks.Options{Reserved: i%2 == 0})
+		b.enqueue(call{N: i, Cost: 2})
 	}
 	shards := map[int]int{}
 	for range n {

@@ -7,7 +7,6 @@ import (
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -76,10 +75,10 @@ func TestUrgentTasksLeaveOrdinaryOnesTheirShare(t *testing.T) {
 	}
 	for i := range n { // before the worker starts, so both kinds wait from its first look on
 		for _, args := range []call{{N: i, Cost: 1}} {
-			if _, err := s.Enqueue(t.Context(), args, tasks.Options{Reserved: true}); err != nil {
+			if _, err := s.Enqueue(t.Context(), args); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Enqueue(t.Context(), urgent{args}, tasks.Options{Reserved: true}); err != nil {
+			if _, err := s.Enqueue(t.Context(), urgent{args}); err != nil {
 				t.Fatal(err)
 			}
 		}

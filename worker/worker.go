@@ -60,8 +60,8 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 	}
 	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping.Done()}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
-		Stopping: w.guard.stopping.Done(), Sorting: w.guard.engine.Sorting, Queues: queues(),
-		Snoozes: &w.guard.snoozes, Free: func() int { return w.guard.free(w.config.Concurrency) },
+		Stopping: w.guard.stopping.Done(), Queues: queues(), Snoozes: &w.guard.snoozes,
+		Free: func() int { return w.guard.free(w.config.Concurrency) },
 	})
 	return w, nil
 }

@@ -120,10 +120,6 @@ func enqueue(ctx context.Context, client redis.UniversalClient, limiter *reserva
 	if _, err = s.Enqueue(ctx, task, tasks.Options{At: time.Now().Add(8 * time.Hour)}); err != nil { // later
 		return err
 	}
-	// tokens reserved now: delivered exactly when it may start
-	if _, err = s.Enqueue(ctx, task, tasks.Options{Reserved: true}); err != nil {
-		return err
-	}
 	_, err = s.EnqueueMany(ctx, []tasks.Args{task, task}) // many, in order
 	return err
 }

@@ -12,9 +12,9 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -28,17 +28,15 @@ var files embed.FS
 type DB struct {
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
-	process   string // unique
 
-	wake, pending, take, delay, first, skip, remove *redis.Script
+	wake, first, skip, remove *redis.Script
 }
 
 // New returns a DB that uses client. The caller remains responsible for closing client.
 func New(client redis.UniversalClient) *DB {
 	return &DB{
-		client: client, inspector: asynq.NewInspectorFromRedisClient(client), process: uuid.NewString(),
-		wake: lua.Script(files, "announce", "woken", "wake"), pending: lua.Script(files, "woken", "pending"),
-		take: lua.Script(files, "woken", "take"), delay: lua.Script(files, "delay"),
+		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
+		wake:  lua.Script(files, "announce", "wake"),
 		first: lua.Script(files, "first"), skip: lua.Script(files, "skip"), remove: lua.Script(files, "delete"),
 	}
 }
@@ -65,6 +63,22 @@ func (k keys) completed() string { return k.prefix + "completed" } // sorted set
 func (k keys) leases() string    { return k.prefix + "lease" }     // sorted set by seconds: the active tasks
 func (k keys) paused() string    { return k.prefix + "paused" }    // exists while the queue is paused
 func (k keys) tasks() string     { return k.prefix + "t:" }        // prefix of the hash of each task
+
+// Unserved returns which of the queues no live server takes from. It returns none if no server lives at all.
+func (d *DB) Unserved(queues []string) (map[string]bool, error) {
+	servers, err := d.inspector.Servers()
+	if err != nil {
+		return nil, fmt.Errorf("look for the workers of queues %q: %w", queues, err)
+	}
+	unserved := map[string]bool{}
+	for _, queue := range queues {
+		served := func(s *asynq.ServerInfo) bool { return s.Queues[queue] > 0 && s.Status == serverActive }
+		if len(servers) > 0 && !slices.ContainsFunc(servers, served) {
+			unserved[queue] = true
+		}
+	}
+	return unserved, nil
+}
 
 // Paused returns the queues that are paused.
 func (d *DB) Paused(ctx context.Context, queues []string) (map[string]bool, error) {

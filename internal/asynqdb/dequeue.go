@@ -65,13 +65,11 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 		s.lose(queue, lease{})
 	}
 	marked := s.marked(ends)
-	sorting := s.Sorting != nil && s.Sorting(queueOf(queue))
-	found, err := s.take.Run(ctx, s.UniversalClient, call.keys, prefix, marked, s.most(), aheadShare, sorting).
-		StringSlice()
+	found, err := s.take.Run(ctx, s.UniversalClient, call.keys, prefix, marked, s.most(), aheadShare).StringSlice()
 	if away(err) {
 		s.lose(queue, lease{ends: ends, marked: marked})
 	}
-	s.idle.found(call.keys[0], heard, err == nil && len(found) == 0 && !sorting, cmp.Or(s.Net, NetDefault))
+	s.idle.found(call.keys[0], heard, err == nil && len(found) == 0, cmp.Or(s.Net, NetDefault))
 	if err == nil && len(found) == 0 {
 		err = redis.Nil
 	}

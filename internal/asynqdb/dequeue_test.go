@@ -106,29 +106,3 @@ func TestServerLeavesOthersTheirPart(t *testing.T) {
 		b.want("delivered", []string{b.dequeue(s)}, "")
 	})
 }
-
-// While its process sorts the backlog, a server receives what the sort leaves.
-func TestServerBesideASort(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
-		t.Helper()
-		sorting := true
-		s := asynqdb.ForServer(b.client, asynqdb.ServerConfig{
-			Free: func() int { return 100 }, Sorting: func(name string) bool { return sorting && name == queue },
-		})
-		b.add(0, "left", "new", "left behind")
-		b.add(time.Hour, "woken")
-		b.wake(0, "woken")
-		if _, err := b.Take(t.Context(), queue, nil, []string{"left", "left behind"}, net); err != nil {
-			t.Fatal(err)
-		}
-		b.want("delivered", []string{b.dequeue(s), b.dequeue(s), b.dequeue(s)}, "woken", "left", "")
-		sorting = false
-		b.want("delivered", []string{b.dequeue(s), b.dequeue(s), b.dequeue(s)}, "new", "left behind", "")
-		if err := b.inspector.PauseQueue(queue); err != nil {
-			t.Fatal(err)
-		}
-		b.add(0, "paused")
-		b.want("delivered", []string{b.dequeue(s)}, "")
-	})
-}

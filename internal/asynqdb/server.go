@@ -42,9 +42,6 @@ type ServerConfig struct {
 	Stopping <-chan struct{}
 	// Free returns how many tasks the server can run more. Nil means one.
 	Free func() int
-	// Sorting reports whether this process takes the backlog of the queue, see [DB.Take]. Meanwhile the server receives
-	// woken tasks, and tasks that Take left.
-	Sorting func(queue string) bool
 	// Queues are the queues that the server takes from. With none it polls, as asynq does.
 	Queues []string
 	// Snoozes are the deliveries that end with a snooze. Nil: none does.
@@ -58,7 +55,7 @@ type ServerConfig struct {
 func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 	return &Server{
 		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
-		take: lua.Script(files, "woken", "dequeue"), again: lua.Script(files, "redeliver"),
+		take: lua.Script(files, "dequeue"), again: lua.Script(files, "redeliver"),
 		back: lua.Script(files, "announce", "put_back"), snooze: lua.Script(files, "snooze"),
 		lost:        map[string]lease{},
 		idle:        newIdle(config.Queues),

@@ -203,9 +203,6 @@ func TestErrorsWhileRedisIsAway(t *testing.T) {
 	ctx := t.Context()
 	for name, do := range map[string]func() error{
 		"Wake":     func() error { _, err := b.Wake(ctx, queue, []string{"a"}, 0); return err },
-		"Pending":  func() error { _, _, err := b.Pending(ctx, queue, 1, 1); return err },
-		"Take":     func() error { _, err := b.Take(ctx, queue, []string{"a"}, nil, time.Minute); return err },
-		"Delay":    func() error { _, err := b.Delay(ctx, queue, map[string]time.Time{"a": time.Now()}); return err },
 		"Archived": func() error { _, err := b.Archived(ctx, queue, time.Time{}); return err },
 		"Paused":   func() error { _, err := b.Paused(ctx, []string{queue}); return err },
 		"State":    func() error { _, err := b.State(ctx, queue, "a"); return err },

@@ -41,7 +41,7 @@ type Config struct {
 
 // Checker returns a limiter without buckets: it knows the limits, and checks charges and overrides.
 func (c Config) Checker() *reservations.Limiter {
-	l, _ := reservations.New(nil, c.Limits, reservations.Config{}) // Parse has validated the limits
+	l, _ := reservations.New(reservations.NoStore(), c.Limits, reservations.Config{}) // Parse has validated the limits
 	return l
 }
 

@@ -97,7 +97,7 @@ func TestSuggestedCommandsAreQuoted(t *testing.T) {
 	if _, err := w.config.Reader.Limiter.Block(ctx, charge, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.scheduler.Enqueue(ctx, keyed{key}, tasks.Options{Reserved: true, ID: "$(reboot)"}); err != nil {
+	if _, err := w.scheduler.Enqueue(ctx, keyed{key}, tasks.Options{ID: "$(reboot)"}); err != nil {
 		t.Fatal(err)
 	}
 	h := w.handler(t)
@@ -148,7 +148,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 	for i := range 3 {
 		for _, key := range []string{"evil", "good"} {
 			if _, err = s.Enqueue(t.Context(), keyed{key},
-				tasks.Options{Reserved: true, ID: key + strconv.Itoa(i)}); err != nil {
+				tasks.Options{ID: key + strconv.Itoa(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}

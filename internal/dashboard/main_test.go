@@ -19,7 +19,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +68,7 @@ func (w *world) enqueue(t *testing.T, jobs ...job) string {
 	t.Helper()
 	id := ""
 	for _, j := range jobs {
-		info, err := w.scheduler.Enqueue(t.Context(), j, tasks.Options{Reserved: true})
+		info, err := w.scheduler.Enqueue(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
 		}

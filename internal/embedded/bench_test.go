@@ -43,7 +43,7 @@ func BenchmarkLook(b *testing.B) {
 // an empty queue.
 func BenchmarkDequeue(b *testing.B) {
 	var text strings.Builder
-	for _, name := range []string{"woken", "dequeue"} {
+	for _, name := range []string{"dequeue"} {
 		part, err := os.ReadFile("../asynqdb/lua/" + name + ".lua")
 		if err != nil {
 			b.Fatal(err)
@@ -61,7 +61,7 @@ func BenchmarkDequeue(b *testing.B) {
 					client.HSet(b.Context(), "t:"+id, "msg", "message", "state", "pending", "pending_since", 1)
 					client.LPush(b.Context(), "pending", id)
 				}
-				err := script.Run(b.Context(), client, []string{"pending", "paused", "active", "lease"}, "t:", i, 1, 1, "0").Err()
+				err := script.Run(b.Context(), client, []string{"pending", "paused", "active", "lease"}, "t:", i, 1, 1).Err()
 				if err != nil {
 					b.Fatal(err)
 				}

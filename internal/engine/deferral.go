@@ -114,9 +114,9 @@ const (
 )
 
 // Snooze is how the delivery of the task ends. If no dispatcher promotes the task, asynq's own forwarder delivers it:
-// two minutes and a tenth of the wait after its time. Up to ten seconds are added, so that tasks do not return together.
-// A task that is in no waitlist is back as soon as asynq's whole seconds allow. One with StartBy is back within a second
-// after that time, to end as expired.
+// two minutes and a tenth of the wait after its time. Up to ten seconds are added, so that tasks do not return
+// together. A task that is in no waitlist is back as soon as asynq's whole seconds allow. One with StartBy is back
+// within a second after that time, to end as expired.
 func (e *DeferredError) Snooze(t *asynq.Task) asynqdb.Snooze {
 	now, text := time.Now(), e.Error()
 	delay := beforeExpiry(e.net(rand.Float64()), t, now) //nolint:gosec // jitter needs no secrecy

@@ -73,7 +73,7 @@ type dispatcher struct {
 
 	// What is below belongs to the goroutine of run.
 	reads   reads
-	paused  map[string]bool // by queue, as of checked
+	paused  map[string]bool // by queue, as of checked: nothing is taken from it
 	seen    map[string]bool // the queues that were checked then
 	checked time.Time
 	awake   []waking
@@ -145,12 +145,15 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 		ID: d.id, Rest: dispatcherRest, Lease: dispatcherLease, Heads: headsMost, Promoted: promotedMost, Retry: beginWithin,
 		Few: headsLeast, Some: d.reads,
 	}
+	if err := d.checkQueues(ctx, nil); err != nil {
+		return 0, err
+	}
 	look, err := d.s.list.Look(ctx, duty, slices.Collect(maps.Keys(d.paused)))
 	if err != nil {
 		return 0, err
 	}
 	if d.onDuty.Store(look.OnDuty); !look.OnDuty {
-		d.awake = nil
+		d.awake, d.seen = nil, nil
 		clear(d.reads)
 		return look.Rest, nil
 	}
@@ -161,7 +164,7 @@ func (d *dispatcher) dispatch(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	d.ring(ctx, look.Rung)
-	if err = d.checkPauses(ctx, look); err != nil {
+	if err = d.checkQueues(ctx, look.Due); err != nil {
 		return 0, err
 	}
 	if err = d.dropDead(ctx, look); err != nil {
@@ -363,23 +366,31 @@ func (d *dispatcher) takeOver(ctx context.Context) error {
 	return err
 }
 
-// checkPauses finds out which queues are paused: the queues of the tasks in sight once a second, and new queues at
-// once.
-func (d *dispatcher) checkPauses(ctx context.Context, look waitlist.Look) error {
+// checkQueues finds out from which queues nothing is taken: paused ones, and ones without a worker. It asks for the
+// queues that it has seen once a second, before a look, and for new ones in sight of it at once. A promoted task of
+// such a queue would hold tokens that others can use.
+func (d *dispatcher) checkQueues(ctx context.Context, sight []waitlist.Due) error {
 	queues := map[string]bool{}
 	maps.Copy(queues, d.seen)
-	for _, due := range look.Due {
+	for _, due := range sight {
 		for _, w := range due.Heads {
 			queues[w.Queue] = true
 		}
 	}
+	delete(queues, waitlist.QueueCallers)
 	if len(queues) == len(d.seen) && time.Since(d.checked) < pausedEvery || len(queues) == 0 {
 		return nil
 	}
-	paused, err := d.s.queues.Paused(ctx, slices.Collect(maps.Keys(queues)))
+	names := slices.Collect(maps.Keys(queues))
+	paused, err := d.s.queues.Paused(ctx, names)
 	if err != nil {
 		return err
 	}
+	unserved, err := d.s.queues.Unserved(names)
+	if err != nil {
+		return err
+	}
+	maps.Copy(paused, unserved)
 	maps.DeleteFunc(paused, func(_ string, is bool) bool { return !is })
 	d.paused, d.checked, d.seen = paused, time.Now(), queues
 	return nil

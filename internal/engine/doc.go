@@ -3,16 +3,14 @@
 //
 // # The path of a task
 //
-//	Enqueue ───────────────▶ asynq: pending ──▶ worker: Arrive, ask ──▶ Begun: starts
-//	Enqueue with Reserved            ▲               │ not yet
-//	   │                             │               ▼
-//	   └──▶ waitlist ◀───────────────┼───────── Wait: waitlist, *DeferredError
-//	         │  ▲                    │               │
-//	         │  └─ Sort ◀── pending  │               ▼
-//	         ▼                       │          asynq: retry or scheduled set
-//	    dispatcher: promote ─────────┘               │
-//	                                 ▲               │ two minutes late: the net
-//	                                 └───────────────┘
+//	Enqueue ──▶ waitlist ◀────────────────┐
+//	               │                      │ not yet: Wait, *DeferredError
+//	               │ dispatcher: promote  │
+//	               ▼                      │
+//	        asynq: pending ──▶ worker: Arrive, ask ──▶ Begun: starts
+//	               ▲
+//	               ├── a plain asynq client
+//	               └── two minutes late, the net: asynq's scheduled and retry sets
 //
 // A waiting task is in asynq's own sets, visible in every asynq tool with the reason in its error text. In Redis beside
 // it, the waitlist of its bucket holds its place. The place of a task is its tag (start-time fair queueing), and the
@@ -36,19 +34,13 @@
 //
 // # Several limits
 //
-// Buckets are asked in the order of the charges. If other tasks wait for one of them, a new task waits there at once.
+// Buckets are asked in the order of the charges. If other tasks wait for one of them, a new task waits there.
 // The bucket that refuses has the task in its waitlist; what other buckets granted is given back.
 //
 // # Direct callers
 //
 // A goroutine that calls limiter.Wait after limiter.WaitIn(scheduler) has a place in the waitlist like a task. It is
 // promoted by a message to its process ([Engine.Enter]).
-//
-// # Sorting
-//
-// A long backlog of tasks that were enqueued without a reservation is not delivered task by task only to be sent back.
-// [Engine.Sort] takes many tasks at once from the head of asynq's pending list. It reserves for them, and puts
-// them into the waitlists, as Reserved does at enqueue.
 //
 // # Clocks
 //
@@ -58,7 +50,6 @@
 // # What a task costs in Redis
 //
 // Tasks of one process that arrive within half a millisecond share a script; so do tasks that join while another one
-// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. At 100 tasks a
-// second, with two workers: a task that arrives, waits and is promoted takes 3.3 round trips beside asynq's own. A
-// reserved task takes 1.6. All keys begin with "headway:{wait}:" and so live on one node of a cluster.
+// joins. The dispatcher needs two scripts a look and one for each queue that it promotes to. All
+// keys begin with "headway:{wait}:" and so live on one node of a cluster.
 package engine

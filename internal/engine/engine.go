@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,9 +34,6 @@ type Engine struct {
 	Promoted func([]waitlist.Task)
 	// Loops run beside the dispatcher, from Start to Stop. Set before Start.
 	Loops []func(context.Context)
-	// SortTimeout bounds the taking and the reserving of a sort, and what follows if it is longer than AfterTimeout. Four
-	// seconds, but in tests; set before Start.
-	SortTimeout time.Duration
 
 	delivery  time.Duration // how long before its time a task is promoted
 	log       *slog.Logger
@@ -47,7 +43,6 @@ type Engine struct {
 	queues    *asynqdb.DB
 	list      *waitlist.Waitlist
 	report    *reporter
-	sorter    sorter
 	faults    faults
 	arrivals  coalesce.Group[struct{}, waitlist.Arrival, waitlist.Arrived]
 	joins     coalesce.Group[struct{}, waitlist.Entry, reservations.Tokens]
@@ -67,7 +62,7 @@ func New(
 ) *Engine {
 	list := waitlist.New(client)
 	s := &Engine{
-		SortTimeout: sortTimeout, delivery: delivery, log: log, limiter: limiter, redis: client, list: list,
+		delivery: delivery, log: log, limiter: limiter, redis: client, list: list,
 		queues:    asynqdb.New(client),
 		inspector: asynq.NewInspectorFromRedisClient(client), report: newReporter(list, log),
 		turn: make(chan struct{}, 1),
@@ -89,7 +84,6 @@ func (s *Engine) Start(ctx context.Context) {
 		return
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.sorter.open(running)
 	var loops sync.WaitGroup
 	for _, loop := range append(slices.Clone(s.Loops), newDispatcher(s).run) {
 		loops.Go(func() { loop(running) })
@@ -101,27 +95,18 @@ func (s *Engine) Start(ctx context.Context) {
 }
 
 // Stop ends the promoting and waits for what is under way. It ends the waits of direct callers with ErrStopped, and
-// sends the answers that Changed and Begun left. When ctx ends first, what is under way is aborted. A stopped engine
-// can be started again.
+// sends the answers that Changed and Begun left until ctx ends. A stopped engine can be started again.
 func (s *Engine) Stop(ctx context.Context) error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	var late error
 	if s.stop != nil {
-		sorted := s.sorter.close()
-		select {
-		case <-sorted:
-		case <-ctx.Done():
-			late = ctx.Err()
-		}
 		s.stop()
-		<-sorted
 		s.stop = nil
 	}
 	s.callers.close()
 	s.background.Wait()
-	if err := s.report.close(ctx); err != nil || late != nil {
-		return fmt.Errorf("stop the scheduler: %w", errors.Join(late, err))
+	if err := s.report.close(ctx); err != nil {
+		return fmt.Errorf("stop the scheduler: %w", err)
 	}
 	return nil
 }

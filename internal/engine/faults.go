@@ -108,6 +108,7 @@ type faults struct {
 
 	mu    sync.Mutex    // guards what is below
 	away  error         // why the store did not answer; nil while it answers
+	noted time.Time     // when it did not answer last
 	probe chan struct{} // nil if no task asks a store that is away; closed by the answer
 }
 
@@ -129,10 +130,21 @@ func (f *faults) note(bucket string, noted fault) (began bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.noted = time.Now()
 	if began = f.away == nil; began {
 		f.away = noted.cause
 	}
 	return began
+}
+
+// resting is why a store is not asked that did not answer lately; nil if it may be asked.
+func (f *faults) resting(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away != nil && now.Sub(f.noted) < reserveRest {
+		return f.away
+	}
+	return nil
 }
 
 // find returns the fault of a bucket whose pause is not over.

@@ -92,8 +92,8 @@ func (s *Engine) Claim(ctx context.Context, turn Turn, claims reservations.Claim
 }
 
 // Arrive returns what a delivered task holds. Call it for each delivery of a task with charges, before any bucket
-// is asked: if other tasks wait, a new task gets its place behind them by it, for a minute. On an error of Redis
-// the Turn is that of a new task with no waitlist: to go on with it costs the task its place, and never a limit.
+// is asked. On an error of Redis the Turn is that of a new task with no waitlist: to go on with it costs the task its
+// place, and never a limit.
 func (s *Engine) Arrive(ctx context.Context, t waitlist.Task, charges []reservations.Charge) (Turn, error) {
 	var turn Turn
 	arrival := waitlist.Arrival{Task: t}
@@ -104,7 +104,7 @@ func (s *Engine) Arrive(ctx context.Context, t waitlist.Task, charges []reservat
 		turn.Charges = append(turn.Charges, c)
 	}
 	for _, c := range turn.Charges {
-		arrival.Wants = append(arrival.Wants, s.entry(ctx, t, turn, c))
+		arrival.Buckets = append(arrival.Buckets, c.Bucket())
 	}
 	all, err := s.arrivals.Do(ctx, struct{}{}, arrival)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Engine) after(
 // their charge names another one.
 func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge) waitlist.Entry {
 	e := waitlist.Entry{
-		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent, Arrived: turn.At,
+		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent,
 		Reserved: turn.Holds(c) == reservations.StateReserved,
 	}
 	if e.Flow == "" && len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {

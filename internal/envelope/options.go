@@ -40,7 +40,7 @@ func Merge(o, over tasks.Options) tasks.Options {
 		At:        cmp.Or(over.At, o.At),
 		StartBy:   cmp.Or(over.StartBy, o.StartBy),
 
-		Reserved: over.Reserved || o.Reserved, SkipExisting: over.SkipExisting || o.SkipExisting,
+		SkipExisting: over.SkipExisting || o.SkipExisting,
 	}
 }
 

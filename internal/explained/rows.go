@@ -82,8 +82,7 @@ func (t Task) aheadText() string {
 func (t Task) reservedText() string {
 	text := "its tokens are promised"
 	if !t.Waits.Reserved {
-		text = "none of its tokens are promised: max_reserved or max_wait leaves no room for that; it starts in its " +
-			"turn all the same"
+		text = "none of its tokens are promised: it starts in its turn all the same"
 	}
 	if t.Waits.Urgent {
 		text += "; urgent, so it may use the headroom"

@@ -77,7 +77,6 @@ const (
 	Duration = "headway_task_duration_seconds"
 	Rejected = "headway_tasks_rejected_total"
 	Deferred = "headway_tasks_deferred_total"
-	Sorted   = "headway_tasks_sorted_total"
 
 	Starts    = "headway_starts_total"
 	Lateness  = "headway_start_lateness_seconds"
@@ -171,7 +170,6 @@ func taskMetrics() []Metric {
 			labelQueue, labelType, labelReason),
 		counter(Deferred, "Deliveries that sent a task back to wait: for its limit, or because the store did not answer.",
 			labelLimit, labelReason),
-		counter(Sorted, "Tasks of a backlog that joined their waitlists without a delivery.", labelQueue),
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // job charges a minute's worth of the limit "api".
@@ -45,7 +44,7 @@ func world(t *testing.T) (overview.Reader, redis.UniversalClient) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", "", "", "acme", "acme"} {
-		if _, err := s.Enqueue(t.Context(), job{Key: key}, tasks.Options{Reserved: true}); err != nil {
+		if _, err := s.Enqueue(t.Context(), job{Key: key}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/headway-go/headway/internal/lua"
 )
-
-// tagKept is how long Redis keeps the tag of a task that does not join. It is longer than a bucket takes to answer.
-const tagKept = time.Minute
 
 // State is the state of a delivered task in the waitlists.
 type State int
@@ -22,15 +18,12 @@ const (
 	StatePromoted              // the task has left the list, to ask its bucket
 )
 
-// Arrival is a delivered task, or a task that a worker is about to deliver.
+// Arrival is a delivered task.
 type Arrival struct {
 	Task
 
-	// Wants are the entries that the task may join with, in the order in which it asks their buckets. It joins with
-	// one of them. Only Bucket, Class, Turn, Flow and Cost are read.
-	Wants []Entry
-	// Joins is true if the task will probably wait, even where no other task waits.
-	Joins bool
+	// Buckets are the buckets that it asks.
+	Buckets []string
 }
 
 // Arrived is what the waitlists hold of a task.
@@ -40,12 +33,10 @@ type Arrived struct {
 	Bucket string
 	// Held lists the buckets in which the task has a tag, sorted by name.
 	Held []Held
-	// Waiting is the number of waiting tasks in each bucket of Wants, in that order. Promoted tasks do not count.
+	// Waiting is the number of waiting tasks in each of Arrival.Buckets. Promoted tasks do not count.
 	Waiting []int
 	// Info is Entry.Info.
 	Info []byte
-	// At is the time of the arrival, by Redis's clock. It is not set by Leave and Position.
-	At time.Time
 }
 
 // Held is a bucket in which a task has a tag.
@@ -54,30 +45,21 @@ type Held struct {
 	Reserved bool // the task has a reservation there
 }
 
-// Arrive returns what the waitlists hold of each task, in the order of the arrivals. A task that is in no waitlist
-// gets a tag. The tag is in the first bucket of Wants in which other tasks wait. If no other task waits, a task with
-// Joins gets its tag in the first bucket of Wants. So tasks wait in the order in which they arrived, whichever bucket
-// answers first. Later arrivals do not change the tag of a task in a bucket. Redis keeps the tag of a task that does
-// not join for a minute. For a task that arrives while no other task waits, see Entry.Arrived.
-//
-// Each 128 arrivals are one atomic change, in their order.
+// Arrive returns what the waitlists hold of each task, in the order of the arrivals. It changes nothing. It reads each
+// 128 arrivals at one moment.
 func (w *Waitlist) Arrive(ctx context.Context, arrivals []Arrival) ([]Arrived, error) {
 	found := make([]Arrived, 0, len(arrivals))
 	for some := range slices.Chunk(arrivals, together) {
-		args := []any{tagKept.Milliseconds()}
+		var args []any
 		for _, a := range some {
-			args = append(args, a.String(), a.Joins, len(a.Wants))
-			for _, e := range a.Wants {
-				args = append(args, e.Bucket, e.Flow, e.cost(), e.Class, bounded(e.Turn))
-			}
+			args = lua.Args(a.Buckets, append(args, a.String(), len(a.Buckets))...)
 		}
 		r := w.run(ctx, "look up tasks in the waitlists", w.scripts.arrive, args...)
 		for _, a := range some {
 			one := r.arrived()
-			for range a.Wants {
+			for range a.Buckets {
 				one.Waiting = append(one.Waiting, r.count())
 			}
-			one.At = r.moment()
 			found = append(found, one)
 		}
 		if r.err != nil {

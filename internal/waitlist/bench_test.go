@@ -110,8 +110,8 @@ func BenchmarkBacklog(b *testing.B) {
 	b.Run("join", func(b *testing.B) { f.fill(b, backlog, backlog+b.N) })
 	b.Run("arrive", func(b *testing.B) { // one waiting task and one new task
 		arrivals := []waitlist.Arrival{
-			{Task: realistic(backlog / 2).Task, Wants: []waitlist.Entry{{Bucket: "openai:org-1234567890"}}},
-			{Task: task("stranger"), Wants: []waitlist.Entry{{Bucket: "openai:org-1234567890"}}},
+			{Task: realistic(backlog / 2).Task, Buckets: []string{"openai:org-1234567890"}},
+			{Task: task("stranger"), Buckets: []string{"openai:org-1234567890"}},
 		}
 		for range b.N {
 			if _, err := f.Arrive(b.Context(), arrivals); err != nil {

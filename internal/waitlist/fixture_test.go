@@ -164,13 +164,8 @@ func (f fixture) list(bucket string) waitlist.List {
 
 func (f fixture) arrive(id string, buckets ...string) waitlist.Arrived {
 	f.t.Helper()
-	arrival := waitlist.Arrival{Task: task(id)}
-	for _, bucket := range buckets {
-		arrival.Wants = append(arrival.Wants, waitlist.Entry{Bucket: bucket, Cost: 1})
-	}
-	found, err := f.Arrive(f.t.Context(), []waitlist.Arrival{arrival})
+	found, err := f.Arrive(f.t.Context(), []waitlist.Arrival{{Task: task(id), Buckets: buckets}})
 	f.check(err)
-	found[0].At = time.Time{}
 	return found[0]
 }
 

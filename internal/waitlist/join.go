@@ -43,11 +43,8 @@ type Entry struct {
 	Urgent bool
 	// Reserved is stored for the bucket. It is true if the task has a reservation there.
 	Reserved bool
-	// Front puts the task before all waiting tasks, if it has not joined the bucket yet.
+	// Front puts the task before all waiting tasks but earlier ones with Front, if it has not joined the bucket yet.
 	Front bool
-	// Arrived is Arrived.At of the delivery. A task that arrived before another task waited in the bucket has its place
-	// before all others, in the order of arrival. Its bucket may answer late. It is zero if the task was not delivered.
-	Arrived time.Time
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
 	// Keep is the longest time that the caller expects the task to wait. The record of the task expires a day later.
@@ -56,8 +53,8 @@ type Entry struct {
 
 // Join puts the tasks into the waitlists of their buckets. A task with a tag in its bucket goes to its place, even if
 // it was promoted. The tag of a new task is the larger of the last promoted tag and the end of its flow. The cost of
-// the task moves that end on, here or when the task arrives. A task is in the list of one bucket at a time: if it
-// waits in another bucket, it leaves that list and keeps the tag.
+// the task moves that end on. A task with Timer.At gets its tag when the timer is due. A task is in the list of one
+// bucket at a time: if it waits in another bucket, it leaves that list and keeps the tag.
 //
 // If a task is now the first of its queue in the bucket, a look at the bucket is due, and Join wakes the dispatcher.
 // So report the answer of a bucket that refused a task before the task joins again.
@@ -68,15 +65,14 @@ type Entry struct {
 func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
 	sums = map[string]map[string]float64{}
 	for some := range slices.Chunk(entries, together) {
-		args := make([]any, 0, 12*len(some))
+		args := make([]any, 0, 11*len(some))
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
 				return nil, fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
 			}
 			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
-				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn),
-				e.arrived())
+				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
 		}
 		r := w.run(ctx, "join a waitlist", w.scripts.join, args...)
 		for len(r.texts) > 0 && r.err == nil {
@@ -88,14 +84,6 @@ func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]m
 		}
 	}
 	return sums, nil
-}
-
-// arrived is in microseconds, late if the task was not delivered.
-func (e Entry) arrived() int64 {
-	if e.Arrived.IsZero() {
-		return 1 << 53
-	}
-	return e.Arrived.UnixMicro()
 }
 
 // cost is negative for Front.

@@ -20,8 +20,7 @@ import (
 type model struct {
 	buckets map[string]*bucketModel
 	tasks   map[waitlist.Task]*taskModel
-	early   map[waitlist.Task]map[string]earlyModel // tags by bucket, of tasks that have not joined
-	moment  int                                     // the number of the last promotion
+	moment  int // the number of the last promotion
 }
 
 type bucketModel struct {
@@ -32,12 +31,6 @@ type bucketModel struct {
 type classModel struct {
 	inner, outer float64
 	ends         map[string]float64
-}
-
-// earlyModel is a tag with its class, before the task joins.
-type earlyModel struct {
-	tag, turn float64
-	class     string
 }
 
 type taskModel struct {
@@ -52,36 +45,17 @@ type taskModel struct {
 	reserved map[string]bool
 }
 
-// arrive gives a new task a tag in the first bucket in which other tasks wait. If there is none, a task that will
-// join gets its tag in its first bucket.
-func (m *model) arrive(a waitlist.Arrival) {
-	at := slices.IndexFunc(a.Wants, func(e waitlist.Entry) bool { return m.waiting(e.Bucket) > 0 })
-	if at < 0 && a.Joins && len(a.Wants) > 0 {
-		at = 0
-	}
-	if at < 0 || m.tasks[a.Task] != nil {
-		return
-	}
-	if m.early[a.Task] == nil {
-		m.early[a.Task] = map[string]earlyModel{}
-	}
-	e := a.Wants[at]
-	if _, has := m.early[a.Task][e.Bucket]; !has {
-		m.early[a.Task][e.Bucket] = m.bucket(e.Bucket).next(e)
-	}
-}
-
 func (m *model) waiting(bucket string) int {
 	waits, _ := m.in(bucket)
 	return len(waits)
 }
 
 // next returns the tag of a new task.
-func (b *bucketModel) next(e waitlist.Entry) earlyModel {
+func (b *bucketModel) next(e waitlist.Entry) float64 {
 	c := b.class(e.Class)
 	tag := max(c.inner, c.ends[e.Flow])
 	c.ends[e.Flow] = tag + e.Cost
-	return earlyModel{tag: tag, turn: e.Turn, class: e.Class}
+	return tag
 }
 
 func (m *model) busy(bucket string) bool {
@@ -203,12 +177,7 @@ func (m *model) join(e waitlist.Entry) {
 		m.tasks[e.Task] = k
 	}
 	if _, has := k.tags[e.Bucket]; !has {
-		early, given := m.early[e.Task][e.Bucket]
-		if !given {
-			early = m.bucket(e.Bucket).next(e)
-		}
-		k.tags[e.Bucket], k.turns[e.Bucket], k.classes[e.Bucket] = early.tag, early.turn, early.class
-		delete(m.early[e.Task], e.Bucket)
+		k.tags[e.Bucket], k.turns[e.Bucket], k.classes[e.Bucket] = m.bucket(e.Bucket).next(e), e.Turn, e.Class
 	}
 	k.flow, k.given = e.Flow, e.Cost
 	k.bucket, k.promoted, k.tokens, k.reserved[e.Bucket] = e.Bucket, 0, e.Tokens["n"], e.Reserved
@@ -234,10 +203,7 @@ func (m *model) giveBack(t waitlist.Task) {
 	delete(ends, k.flow)
 }
 
-func (m *model) forget(t waitlist.Task) {
-	delete(m.tasks, t)
-	delete(m.early, t)
-}
+func (m *model) forget(t waitlist.Task) { delete(m.tasks, t) }
 
 func (m *model) promote(bucket string, t waitlist.Task) {
 	m.moment++
@@ -318,20 +284,17 @@ func (s subject) join(t *rapid.T) {
 func (s subject) arrive(t *rapid.T) {
 	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) waitlist.Arrival {
 		return waitlist.Arrival{
-			Task: anyone.Draw(t, "task"), Wants: rapid.SliceOfN(anyEntry, 0, 3).Draw(t, "wants"),
-			Joins: rapid.Bool().Draw(t, "joins"),
+			Task: anyone.Draw(t, "task"), Buckets: rapid.SliceOfN(names, 0, 3).Draw(t, "buckets"),
 		}
 	}), 1, 4).Draw(t, "arrivals")
 	found, err := s.f.Arrive(s.Context(), all)
 	s.must(err)
 	for i, a := range all {
 		want := s.m.arrived(a.Task)
-		for _, e := range a.Wants {
-			want.Waiting = append(want.Waiting, s.m.waiting(e.Bucket))
+		for _, bucket := range a.Buckets {
+			want.Waiting = append(want.Waiting, s.m.waiting(bucket))
 		}
-		found[i].At = time.Time{}
 		s.same("arrived", want, found[i])
-		s.m.arrive(a)
 	}
 }
 
@@ -446,7 +409,6 @@ func TestTheScriptsAgreeWithAModel(t *testing.T) {
 		f.check(f.client.FlushDB(t.Context()).Err())
 		s := subject{T: rt, f: f, m: &model{
 			buckets: map[string]*bucketModel{}, tasks: map[waitlist.Task]*taskModel{},
-			early: map[waitlist.Task]map[string]earlyModel{},
 		}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"arrive": s.arrive, "join": s.join, "dispatch": s.dispatch, "begin": s.begin, "leave": s.leave, "": s.check,

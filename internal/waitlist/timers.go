@@ -19,8 +19,7 @@ const (
 type Timer struct {
 	Task
 
-	// At is the time until the task may start. If the task joins a waitlist earlier, it keeps its place, but can't be
-	// promoted until then.
+	// At is the time until the task may start. If the task joins a waitlist earlier, it has its place from then on.
 	At time.Duration
 	// StartBy is the time by which the task must have started, from now.
 	StartBy time.Duration

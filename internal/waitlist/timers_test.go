@@ -46,8 +46,8 @@ func TestTimersAreLeftToTheDispatcher(t *testing.T) {
 	same(t, "on duty", 1, len(f.look().Rung))
 }
 
-// A task with a time takes its place when it joins. It is in no list before its time; then it is the first.
-func TestATaskWithATimeKeepsItsPlace(t *testing.T) {
+// A task with a time is in no list before it. Then it has its place behind the tasks that wait, and before later ones.
+func TestATaskWithATimeHasItsPlaceThen(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
 		t.Helper()
@@ -65,8 +65,11 @@ func TestATaskWithATimeKeepsItsPlace(t *testing.T) {
 		} else { // Redis has its own clock
 			f.setTimers(waitlist.Timer{Task: task("later"), At: time.Microsecond})
 		}
-		same(t, "at its time", []string{"later", "a", "b"}, ids(f.due().Heads, waiting))
-		if l := f.list("openai"); l.Waiting != 3 || l.Tokens["requests"] != 3 {
+		f.look()
+		f.join(entries("c")...)
+		f.sooner()
+		same(t, "at its time", []string{"a", "b", "later", "c"}, ids(f.due().Heads, waiting))
+		if l := f.list("openai"); l.Waiting != 4 || l.Tokens["requests"] != 4 {
 			t.Errorf("the list has %+v", l)
 		}
 	})
@@ -86,7 +89,7 @@ func TestATaskWithATimeOutlivesItsBucket(t *testing.T) {
 	}
 	f.join(entries("a")...)
 	f.pass(time.Minute)
-	same(t, "at its time", []string{"later", "a"}, ids(f.due().Heads, waiting))
+	same(t, "at its time", []string{"a", "later"}, ids(f.due().Heads, waiting))
 	left, err := f.Leave(t.Context(), tasks("later"))
 	f.check(err)
 	same(t, "left", waitlist.StateWaiting, left[0].State)

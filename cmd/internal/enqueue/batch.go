@@ -71,7 +71,7 @@ With --wait the command shows the progress until every request has ended, and wr
 output format: good ones to --out, others to --errors. Either of them implies --wait; "-" is standard output.`,
 		Example: `  headway batch examples/godoc.jsonl --limit openai
   headway batch in.jsonl --out out.jsonl --errors errors.jsonl --limit openai
-  headway batch requests.jsonl --limit openai:tenant-7 --reserve
+  headway batch requests.jsonl --limit openai:tenant-7
   headway batch requests.jsonl --limit tenants:acme --limit openai
   zcat huge.jsonl.gz | headway batch - --limit openai --skip-invalid --json`,
 		Args: cli.Named("one FILE, or - for standard input"),

@@ -230,7 +230,7 @@ func TestCancelGivesBackAndGoesOn(t *testing.T) {
 	w := newWorld(t)
 	const n = 60
 	in := write(t, "in.jsonl", chats(n))
-	c := w.call(t, "batch", in, "--limit", "openai", "--reserve")
+	c := w.call(t, "batch", in, "--limit", "openai")
 	if c.code != cli.ExitOK {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}

@@ -215,7 +215,7 @@ func TestCancelTwice(t *testing.T) {
 func TestCancelWithoutTheLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai", "--reserve"))
+	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
 	good := w.config
 	w.config = write(t, "headway.yaml", "limits: {other: {meters: {requests: 5/m}}}")
 	c := w.call(t, "cancel", id)
@@ -240,9 +240,9 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 	w := newWorld(t)
 	w.config = write(t, "headway.yaml", "limits: {openai: {meters: {requests: {rate: 60/m, capacity: 1}}}}")
 	first := batchOf(t,
-		w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--reserve", "--flow", "both"))
+		w.call(t, "batch", write(t, "first.jsonl", chats(200)), "--limit", "openai", "--flow", "both"))
 	second := batchOf(t,
-		w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--reserve", "--flow", "both"))
+		w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--flow", "both"))
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	s, err := scheduler.New(client, nil, scheduler.Config{})

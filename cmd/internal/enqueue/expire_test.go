@@ -18,7 +18,7 @@ func TestBatchStartBy(t *testing.T) {
 	env := map[string]string{"REDIS_URL": "redis://" + server.Addr(), "MONGODB_URI": testenv.MongoURI(t)}
 	config := write(t, "headway.yaml", "limits: {slow: {meters: {requests: {rate: 1/h, capacity: 2}}}}")
 	in := write(t, "batch.jsonl", line("a", 5)+"\n"+line("b", 5)+"\n"+line("c", 5)+"\n"+line("d", 5))
-	args := []string{"batch", in, "--limit", "slow", "--config", config, "--reserve", "--start-by", "10m"}
+	args := []string{"batch", in, "--limit", "slow", "--config", config, "--start-by", "10m"}
 	for i := range 2 { // the second time, expired requests have ended
 		c := callWith(t, server, env, "", args...)
 		if c.code != cli.ExitOK || i == 0 != strings.Contains(c.out, "; 2 expired") {

@@ -131,7 +131,7 @@ func enqueueOne(
 		return &cli.UsageError{Err: err}
 	}
 	from.warnOfQueue(env)
-	s, err := session.Open(c.Context(), env, from.config, session.Needs{Sends: true, NoBuckets: !t.reserve})
+	s, err := session.Open(c.Context(), env, from.config, session.Needs{Sends: true, NoBuckets: true})
 	if err != nil {
 		return err
 	}

@@ -87,11 +87,7 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 		return info.Size
 	}
 	for kill := range 3 {
-		flags := args
-		if kill == 1 {
-			flags = append(flags, "--reserve")
-		}
-		c, out := process(t, redisURL, mongo, flags...)
+		c, out := process(t, redisURL, mongo, args...)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

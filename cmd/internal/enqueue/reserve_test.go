@@ -33,7 +33,7 @@ func TestReserveGoesByOverrides(t *testing.T) {
 		}
 	}
 	batch := write(t, "batch.jsonl", line("a", 5)+"\n"+line("b", 5)+"\n"+line("c", 5))
-	c := callWith(t, server, env, "", "batch", batch, "--limit", "openai", "--config", repositoryConfig, "--reserve")
+	c := callWith(t, server, env, "", "batch", batch, "--limit", "openai", "--config", repositoryConfig)
 	if c.code != cli.ExitOK || !strings.Contains(c.err, `warning: override gone.requests`) {
 		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 	}

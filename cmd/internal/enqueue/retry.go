@@ -29,7 +29,6 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	}
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "all failed requests of BATCH")
-	c.Flags().BoolVar(&t.reserve, "reserve", false, "reserve tokens already now")
 	t.sharingFlags(c)
 	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")

@@ -22,7 +22,7 @@ func (c call) charged(t *testing.T) [][]reservations.Charge {
 	t.Helper()
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
 	defer func() { _ = inspector.Close() }()
-	pending, err := inspector.ListPendingTasks("default")
+	pending, err := inspector.ListScheduledTasks("default")
 	if err != nil {
 		t.Fatal(err)
 	}

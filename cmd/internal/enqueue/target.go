@@ -22,7 +22,6 @@ type target struct {
 	in      time.Duration
 	at      string
 	startBy string
-	reserve bool
 	model   string      // of all requests; empty: each line's own
 	large   bool        // requests above a capacity
 	common  tasks.Terms // how the requests share the limits: Urgent, Flow, Priority
@@ -59,8 +58,6 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.StringVar(&t.startBy, "start-by", "",
 		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
-	f.BoolVar(&t.reserve, "reserve", false,
-		"reserve tokens already now, so that each task is delivered exactly when it may start")
 	f.BoolVar(&t.large, "allow-large", false,
 		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
@@ -91,7 +88,7 @@ func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Option
 	if t.in < 0 || t.retries < 0 || t.keep < 0 {
 		return usage("--in, --retries and --keep must not be negative")
 	}
-	o := tasks.Options{Queue: t.queue, MaxRetry: t.retries, Retention: t.keep, Reserved: t.reserve}
+	o := tasks.Options{Queue: t.queue, MaxRetry: t.retries, Retention: t.keep}
 	if t.retries == 0 {
 		o.MaxRetry = tasks.NoRetry
 	}

@@ -57,7 +57,7 @@ func waitingWorld(t *testing.T) (env map[string]string, file string) {
 		{"c", "acme"},
 	} {
 		if _, err := s.Scheduler.Enqueue(t.Context(), job{Key: task.key},
-			tasks.Options{ID: task.id, Reserved: true}); err != nil {
+			tasks.Options{ID: task.id}); err != nil {
 			t.Fatal(err)
 		}
 	}

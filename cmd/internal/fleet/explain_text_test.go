@@ -48,8 +48,7 @@ func TestTaskIsShown(t *testing.T) {
   charges   tenant:acme: requests 1, tokens 1201
             openai: requests 1
   ahead     about requests 701, tokens 84000
-  reserved  none of its tokens are promised: max_reserved or max_wait leaves no room for that; ` +
-		`it starts in its turn all the same; urgent, so it may use the headroom
+  reserved  none of its tokens are promised: it starts in its turn all the same; urgent, so it may use the headroom
   also in   tenant:acme
   failures  1; at most 4 retries left
   refusals  2 in a row

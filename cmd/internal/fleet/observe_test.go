@@ -110,14 +110,14 @@ func TestServesMetrics(t *testing.T) {
 	o, _, url := served(t, ctx)
 	seen := 0
 	for _, hook := range o.events(func(worker.Event) { seen++ }) {
-		hook(worker.Event{Kind: worker.KindSorted, Task: worker.TaskRef{Queue: "default"}, Tasks: 7})
+		hook(worker.Event{Kind: worker.KindSucceeded, Task: worker.TaskRef{Queue: "default", Type: "chat"}})
 	}
 	if seen != 1 {
 		t.Error("the other events are not called")
 	}
 	status, body := fetch(t, url+"/metrics")
 	for _, want := range []string{
-		`headway_tasks_sorted_total{queue="default"} 7`,
+		`headway_tasks_finished_total{queue="default",result="succeeded",type="chat"} 1`,
 		`headway_meter_capacity_tokens{key="",limit="api",meter="requests"} 1`,
 		"headway_store_call_duration_seconds_bucket", "headway_redis_call_duration_seconds_bucket", "go_goroutines",
 	} {

@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -81,7 +80,7 @@ func (f *fleet) dispatch() {
 func (f *fleet) wait(n int) {
 	f.t.Helper()
 	for range n {
-		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}, tasks.Options{Reserved: true}); err != nil {
+		if _, err := f.scheduler.Enqueue(f.t.Context(), call{}); err != nil {
 			f.t.Fatal(err)
 		}
 	}

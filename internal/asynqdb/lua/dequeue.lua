@@ -8,7 +8,6 @@
 --	ARGV[2] -> the lease.
 --	ARGV[3] -> largest number of tasks.
 --	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task.
---	ARGV[5] -> "1" for woken tasks and tasks that Take left alone, else "0".
 --
 -- Output: for each task its ID and asynq's message.
 local length, found = redis.call("LLEN", KEYS[1]), {}
@@ -16,13 +15,6 @@ if length == 0 or redis.call("EXISTS", KEYS[2]) == 1 then -- an idle worker send
 	return found
 end
 for _ = 1, math.min(tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4]))) do
-	if ARGV[5] == "1" then
-		local id = redis.call("LINDEX", KEYS[1], -1)
-		local t = id and redis.call("HMGET", ARGV[1] .. id, "headway_left", "headway_woken", "pending_since")
-		if not t or not t[1] and not woken(t[2], t[3]) then
-			break
-		end
-	end
 	local id = redis.call("RPOPLPUSH", KEYS[1], KEYS[3])
 	if not id then
 		break

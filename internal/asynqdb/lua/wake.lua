@@ -9,6 +9,42 @@
 --	then the task IDs: the urgent ones first, each part in the order of delivery.
 --
 -- Output: for each task a number, the Wake.
+--
+-- headway_woken is the pending_since that the task was given here. asynq deletes pending_since when it delivers the
+-- task, and sets another one when it moves the task to the pending list. So an old mark does not count.
+
+-- woken reports whether a pending task was woken and not delivered since. A task that a stopping worker put back to the
+-- head of the list has no pending_since, and still counts.
+local function woken(mark, since)
+	return mark and (not since or mark == since)
+end
+
+local function wokenAt(n) -- the n-th of the list, from its head
+	local id = redis.call("LINDEX", KEYS[1], -n)
+	if not id then
+		return false
+	end
+	local t = redis.pcall("HMGET", ARGV[1] .. id, "headway_woken", "pending_since") -- an error is no mark
+	return woken(t[1], t[2])
+end
+
+-- wokenBefore returns the number of woken tasks at the head of the list, at most most. No other task is between them.
+local function wokenBefore(most)
+	if not wokenAt(1) then
+		return 0
+	end
+	local is, isnt = 1, 2
+	while isnt <= most and wokenAt(isnt) do
+		is, isnt = isnt, 2 * isnt
+	end
+	isnt = math.min(isnt, most + 1)
+	while isnt - is > 1 do
+		local between = math.floor((is + isnt) / 2)
+		if wokenAt(between) then is = between else isnt = between end
+	end
+	return is
+end
+
 local time = redis.call("TIME")
 local since = string.format("%d%06d000", tonumber(time[1]), tonumber(time[2]))
 local sets, answer = {scheduled = KEYS[2], retry = KEYS[3]}, {}

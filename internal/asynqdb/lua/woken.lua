@@ -3,7 +3,6 @@
 --
 -- headway_woken is the pending_since that Wake gave the task. asynq deletes pending_since when it delivers the task,
 -- and sets another one when it moves the task to the pending list. So an old mark does not count.
--- headway_left marks a task that Pending does not return again.
 
 -- woken reports whether a pending task was woken and not delivered since. A task that a stopping worker put back to the
 -- head of the list has no pending_since, and still counts.

@@ -34,7 +34,7 @@ func TestDispatcherFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 				const count = 300
-				f.Backlog(count, numbered, reserved)
+				f.Backlog(count, numbered)
 				f.start(size)
 				f.await(count / 3)
 				number, duties := f.dispatcher()
@@ -65,11 +65,11 @@ func TestDispatcherFails(t *testing.T) {
 	}
 }
 
-// Tasks that must start within some seconds wait for a slow limit. The dispatchers that would end them are killed
-// before and during that. Each task starts in time, or ends as expired, once.
+// Tasks that must start within some seconds wait for a limit that becomes slow. The dispatchers that would end them are
+// killed before and during that. Each task starts in time, or ends as expired, once.
 func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 	api := headwaytest.Provider{Latency: headwaytest.Between(time.Millisecond, 2*time.Millisecond)}
-	in(t, world{limits: []reservations.Limit{limit(perSecond(3, 5))}, provider: api}, func(f *fleet) {
+	in(t, world{limits: []reservations.Limit{limit(perSecond(20, 5))}, provider: api}, func(f *fleet) {
 		const count, within = 200, 15 * time.Second
 		expired := map[string]int{}
 		f.start(size, worker.Config{Events: []func(worker.Event){func(e worker.Event) {
@@ -82,6 +82,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 		f.Run(3 * time.Second)
 		by := time.Now().Add(within)
 		f.Backlog(count, numbered, tasks.Options{StartBy: by})
+		f.SetLimits(limit(perSecond(3, 5)))
 		for _, before := range []time.Duration{5 * time.Second, 500 * time.Millisecond} {
 			f.Run(time.Until(by.Add(-before)))
 			number, duties := f.dispatcher()

@@ -89,8 +89,6 @@ var requestsOnly = limit(perSecond(10, 5))
 // usual is the API of most tests.
 var usual = headwaytest.Provider{Latency: headwaytest.Between(50*time.Millisecond, 1500*time.Millisecond)}
 
-var reserved = tasks.Options{Reserved: true}
-
 // fleet is a fleet whose calls are recorded.
 type fleet struct {
 	*headwaytest.Fleet

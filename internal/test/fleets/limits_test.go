@@ -21,7 +21,7 @@ import (
 func TestLimitChangesWhileTasksWait(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 		const count = 560
-		f.Backlog(count, numbered, reserved)
+		f.Backlog(count, numbered)
 		f.start(size)
 		f.await(20)
 		f.explainOne(count/2, 10)
@@ -98,7 +98,7 @@ func TestDailyWindow(t *testing.T) {
 	}, func(f *fleet) {
 		const count = 150
 		f.start(2)
-		f.Backlog(count, numbered, reserved)
+		f.Backlog(count, numbered)
 		f.Run(7 * time.Minute) // until 08:05
 		wants := []int{120, 150}
 		for i, want := range wants {
@@ -142,7 +142,7 @@ func TestDailyWindow(t *testing.T) {
 func TestWaitlistsLost(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 		const count = 300
-		f.Backlog(count, numbered, reserved)
+		f.Backlog(count, numbered)
 		f.start(size)
 		f.await(50)
 		client := f.Client()

@@ -10,50 +10,43 @@ import (
 )
 
 // All workers are killed, and started again 15 s later. Their tasks come back after the leases of asynq. The others
-// start in order if they were reserved.
+// start in order.
 func TestOrderAfterKill(t *testing.T) {
-	t.Parallel()
-	for _, options := range []tasks.Options{{}, reserved} {
-		t.Run(fmt.Sprintf("reserved=%t", options.Reserved), func(t *testing.T) {
-			in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
-				const count = 300
-				f.Backlog(count, numbered, options)
-				f.start(size)
-				f.await(count / 3)
-				for n := range size {
-					f.kill(n)
-				}
-				held := f.active()
-				before := map[string]bool{}
-				for _, m := range f.made() {
-					before[m.task] = true
-				}
-				for id := range held {
-					before[id] = true
-				}
-				f.Run(15 * time.Second)
-				for n := range size {
-					f.Restart(n)
-				}
-				r := f.end(count)
-				f.wantDeliveries(r, 2.05)
-				if options.Reserved {
-					f.wantInOrder(10, held)
-					f.wantInOrder(10, before)
-				}
-				repeated := 0
-				for _, m := range f.made() {
-					if m.attempt > 1 {
-						repeated++
-					}
-				}
-				if repeated > len(held) {
-					t.Errorf("%d tasks have used a retry, and %d were held", repeated, len(held))
-				}
-				t.Logf("%d tasks were held, %d of them started twice; %.3f deliveries", len(held), repeated, r.Deliveries)
-			})
-		})
-	}
+	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
+		const count = 300
+		f.Backlog(count, numbered)
+		f.start(size)
+		f.await(count / 3)
+		for n := range size {
+			f.kill(n)
+		}
+		held := f.active()
+		before := map[string]bool{}
+		for _, m := range f.made() {
+			before[m.task] = true
+		}
+		for id := range held {
+			before[id] = true
+		}
+		f.Run(15 * time.Second)
+		for n := range size {
+			f.Restart(n)
+		}
+		r := f.end(count)
+		f.wantDeliveries(r, 2.05)
+		f.wantInOrder(10, held)
+		f.wantInOrder(10, before)
+		repeated := 0
+		for _, m := range f.made() {
+			if m.attempt > 1 {
+				repeated++
+			}
+		}
+		if repeated > len(held) {
+			t.Errorf("%d tasks have used a retry, and %d were held", repeated, len(held))
+		}
+		t.Logf("%d tasks were held, %d of them started twice; %.3f deliveries", len(held), repeated, r.Deliveries)
+	})
 }
 
 // The store of the buckets does not answer for 8 s: nothing starts meanwhile, and then all goes on in order.
@@ -69,7 +62,7 @@ func TestOrderAfterStoreAway(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 				const count, away = 300, 8 * time.Second
-				f.Backlog(count, numbered, reserved)
+				f.Backlog(count, numbered)
 				f.start(size)
 				f.await(count / 3)
 				began := time.Now()
@@ -105,7 +98,7 @@ func TestOrderAfterCancel(t *testing.T) {
 		f.start(size)
 		f.Run(3 * time.Second)
 		for batch := range 4 {
-			f.Backlog(each, func(n int) tasks.Args { return call{N: batch*each + n, Flow: "all"} }, reserved)
+			f.Backlog(each, func(n int) tasks.Args { return call{N: batch*each + n, Flow: "all"} })
 		}
 		f.await(50)
 		var ids []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -73,11 +74,10 @@ func newRandomFleet(seed uint64) *randomFleet {
 	if r.IntN(4) == 0 {
 		f.provider.Fail, f.provider.Drop = .02, .02
 	}
+	var delay time.Duration
 	if r.IntN(2) == 0 {
-		f.options = append(
-			f.options,
-			headwaytest.Network(50*time.Microsecond, one(r, 200*time.Microsecond, 2*time.Millisecond)),
-		)
+		delay = one(r, 200*time.Microsecond, 2*time.Millisecond)
+		f.options = append(f.options, headwaytest.Network(50*time.Microsecond, delay))
 	}
 	if r.IntN(4) == 0 {
 		f.options = append(f.options, headwaytest.BucketsInRedis())
@@ -85,6 +85,9 @@ func newRandomFleet(seed uint64) *randomFleet {
 	for range one(r, 0, 0, 1, 1, 2, 3) {
 		f.faults = append(f.faults, one(r, "kill", "restart", "cut off", "slow", "redis down", "redis hangs", "redis loses",
 			"store down", "store hangs", "store loses", "redis slow", "faster", "slower"))
+	}
+	if slices.Contains(f.faults, "slow") || slices.Contains(f.faults, "redis slow") { // calls may be as late as that
+		f.provider.Slack = 3*delay + 2*time.Microsecond + reservations.LateMost
 	}
 	return f
 }

@@ -39,7 +39,7 @@ func TestRefused(t *testing.T) {
 			return block
 		}
 		f.start(size)
-		f.Backlog(count, numbered, reserved)
+		f.Backlog(count, numbered)
 		r := f.end(count)
 		f.wantOnce()
 		// Another worker may have granted a call when the refusal came.

@@ -26,13 +26,11 @@ func TestLimitIsUsed(t *testing.T) {
 		limit      reservations.Limit
 		count      int
 		make       func(int) tasks.Args
-		options    tasks.Options
 		use        float64
 		deliveries float64
-		places     int // zero: not judged, as a task that is delivered while its backlog is sorted goes behind that
+		places     int // zero: not judged
 	}{
-		{name: "backlog", limit: requestsOnly, use: .998, deliveries: 2},
-		{name: "reserved", limit: requestsOnly, options: reserved, use: .998, deliveries: 1.01, places: 3},
+		{name: "requests", limit: requestsOnly, use: .998, deliveries: 1.01, places: 3},
 		{name: "at most 20 reserved", limit: limit(bounded), use: .998, deliveries: 2},
 		{name: "four shards", limit: sharded, use: .97, deliveries: 2},
 		{name: "tokens", limit: chats, count: 200, make: chat, use: .99, deliveries: 2},
@@ -45,7 +43,7 @@ func TestLimitIsUsed(t *testing.T) {
 				if c.make != nil {
 					count, task = c.count, c.make
 				}
-				f.Backlog(count, task, c.options)
+				f.Backlog(count, task)
 				r := f.end(count)
 				f.wantOnce()
 				f.wantUse(r, c.use)

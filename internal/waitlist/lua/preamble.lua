@@ -11,16 +11,15 @@
 --	meta:BUCKET        hash: epoch (when the hash was created); generation, version, state, offset (from the last
 --	                   answer); failed_until; faulty_since and away_since (the first failure of the bucket alone, or of
 --	                   its store, since the last answer); inner:CLASS (the largest promoted tag); outer:CLASS (the end of
---	                   the last turn of the class); virtual (the latest start of a turn); busy:CLASS (when the first
---	                   task of the class got its tag since the bucket was idle, and the smallest tag since then).
+--	                   the last turn of the class); virtual (the latest start of a turn).
 --	flows:BUCKET       sorted set: flows by their ends (tags), without flows that end before inner:CLASS. A class
 --	                   with a name has flows:BUCKET\0CLASS.
 --	waiting:BUCKET     sorted set: named flows, by the number of their waiting and promoted tasks.
 --	sums:BUCKET        hash: the charges of waiting and promoted tasks, by meter.
 --	task:TASK          hash: bucket (that it is in); tokens (JSON); urgent; flow; info; given (for callers: the cost in
---	                   the flow); for each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost
---	                   class". The cost is the turn of the class, or zero after the first promotion. tag:BUCKET is
---	                   the same, before the task joins.
+--	                   the flow); later (the same for a task with a timer, which gets its tag when that is due); for
+--	                   each bucket in which it has a tag in:BUCKET, which is "epoch reserved tag cost class". The cost
+--	                   is the turn of the class, or zero after the first promotion.
 --
 -- and the channel "wake": a message is the time in microseconds until a new, earlier look.
 --
@@ -134,7 +133,7 @@ local function tidy(bucket)
 				redis.call("HSET", meta, field, exact(tonumber(last[2])))
 			end
 			redis.call("DEL", flows)
-		elseif string.sub(field, 1, 6) == "outer:" or string.sub(field, 1, 5) == "busy:" then
+		elseif string.sub(field, 1, 6) == "outer:" then
 			redis.call("HDEL", meta, field)
 		end
 	end
@@ -185,7 +184,7 @@ local function unlist(bucket, lane, id)
 	return true
 end
 
--- place parses the field in:BUCKET or tag:BUCKET of a task: its tag, whether it is reserved ("1" or "0"), the epoch of
+-- place parses the field in:BUCKET of a task: its tag, whether it is reserved ("1" or "0"), the epoch of
 -- the tag, the cost of its turn, and its class. It returns nil for a malformed text.
 local function place(text)
 	local epoch, reserved, tag, cost, class = string.match(text or "", "^(%d+) ([01]) (%S+) (%S+) ?(.*)$")
@@ -224,27 +223,21 @@ local function withdraw(task)
 	return bucket
 end
 
--- open prepares a class of a bucket for tasks with tags. It returns the epoch, the largest promoted tag, and the field
--- busy:CLASS.
+-- open prepares a class of a bucket for tasks with tags. It returns the epoch and the largest promoted tag.
 local function open(bucket, class)
 	local meta = root .. "meta:" .. bucket
-	local epoch, inner, busy = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class, "busy:" .. class))
-	if not epoch or not inner or not busy then
+	local epoch, inner = unpack(redis.call("HMGET", meta, "epoch", "inner:" .. class))
+	if not epoch or not inner then
 		epoch, inner = epoch or whole(now), inner or "0"
-		busy = busy or whole(now) .. " " .. inner
-		redis.call("HSET", meta, "epoch", epoch, "inner:" .. class, inner, "busy:" .. class, busy)
+		redis.call("HSET", meta, "epoch", epoch, "inner:" .. class, inner)
 	end
 	redis.call("PERSIST", meta)
-	return epoch, number(inner), busy
+	return epoch, number(inner)
 end
 
--- front returns a tag before all tags of a busy class, for a task that arrived before the class was busy. The earlier
--- of two arrivals has the smaller tag. It returns nil if the task arrived later.
-local function front(busy, came)
-	local since, tag = string.match(busy, "^(%d+) (%S+)$")
-	local early = number(since) - came
-	return early > 0 and number(tag) - early / 1000000 or nil
-end
+-- ahead returns a tag before all tags that behind gives. Of two of its own, the earlier one is the smaller: the clock in
+-- seconds is less than 4e9 until the year 2096.
+local function ahead(inner) return inner - 4000000000 + now / 1000000 end
 
 -- behind returns a new tag at the end of a flow, and moves that end on by the cost.
 local function behind(bucket, class, inner, flow, cost)

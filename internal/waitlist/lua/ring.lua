@@ -1,22 +1,24 @@
 -- ring removes due timers, up to a limit. It returns the tasks that asynq must deliver, each behind the letter of its
--- timer. The letter is a capital for a task that waits in a list. A task that joined with a timer enters the list at
--- its tag.
+-- timer. The letter is a capital for a task that waits in a list. A task that joined with a timer gets its tag now, and
+-- enters the list.
 local function ring(most)
 	local rung = {}
 	for _, timer in ipairs(redis.call("ZRANGEBYSCORE", root .. "timers", "-inf", whole(now), "LIMIT", 0, most)) do
 		redis.call("ZREM", root .. "timers", timer)
 		local letter, task = string.sub(timer, 1, 1), string.sub(timer, 2)
 		local _, id = split(task)
-		local bucket, tokens, flow = unpack(redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "flow"))
-		local lane, tag, reserved, given, _, class
+		local record = root .. "task:" .. task
+		local bucket, tokens, flow, later = unpack(redis.call("HMGET", record, "bucket", "tokens", "flow", "later"))
+		local lane, tag, reserved, turn, class, _
 		if bucket then
-			lane, tag, reserved, given, _, class = laneIn(bucket, task)
+			lane, tag, reserved, _, turn, class = laneIn(bucket, task)
 		end
 		if lane and letter == "a" then
 			local epoch, inner = open(bucket, class)
-			if given ~= epoch then
-				tag = inner - 0.000001 -- the task has waited longest
-				redis.call("HSET", root .. "task:" .. task, "in:" .. bucket, placed(epoch, reserved, tag, 0, class))
+			if later then
+				tag = behind(bucket, class, inner, flow or "", number(later))
+				redis.call("HSET", record, "in:" .. bucket, placed(epoch, reserved, tag, turn, class))
+				redis.call("HDEL", record, "later")
 			end
 			enlist(bucket, lane, id, tag)
 			charge(bucket, tokens, flow, 1)

@@ -27,8 +27,7 @@ func TestReservedInTwoBuckets(t *testing.T) {
 	tenant := perSecond(0.01, 2)
 	tenant.Name = "tenant"
 	s := newScheduler(t, mini(t), limiter(t, store(), tenant, perSecond(0.1, 1)), exact())
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")},
-		tasks.Options{Reserved: true})
+	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{shared("a"), shared("a"), shared("a"), shared("b")})
 	if err != nil {
 		t.Fatal(err)
 	}

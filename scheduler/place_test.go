@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -28,7 +28,7 @@ func TestReservedTasksAreExpectedInOrder(t *testing.T) {
 		args = append(args, c)
 	}
 	before := time.Now()
-	infos, err := s.EnqueueMany(t.Context(), args, tasks.Options{Reserved: true, Queue: "batch"})
+	infos, err := s.EnqueueMany(t.Context(), args, tasks.Options{Queue: "batch"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +67,16 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, store(), perSecond(1, 1))
 	s := newScheduler(t, mini(t), l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"}); err != nil {
+	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		_, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a"})
+		_, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"})
 		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			t.Fatalf("err = %v, want ErrTaskIDConflict", err)
 		}
 	}
-	skipped, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{Reserved: true, ID: "a", SkipExisting: true})
+	skipped, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a", SkipExisting: true})
 	if err != nil || skipped != nil {
 		t.Fatalf("info = %v, %v, want none and no error", skipped, err)
 	}
@@ -89,15 +89,23 @@ func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 	}
 }
 
-func TestReservedIfTheStoreIsDown(t *testing.T) {
+// Tasks have their places, and nothing is reserved, where the store is down and where there is none.
+func TestEnqueueWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	client := mini(t)
-	s := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
-	infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")}, tasks.Options{Reserved: true})
-	if !errors.Is(err, reservations.ErrUnavailable) || !strings.Contains(err.Error(), "2 of 2 tasks were not sent") {
-		t.Errorf("err = %v", err)
-	}
-	if infos[0] != nil || infos[1] != nil || client.DBSize(t.Context()).Val() != 0 {
-		t.Error("something was enqueued")
+	for name, store := range map[string]reservations.Store{"down": down{}, "none": reservations.NoStore()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScheduler(t, mini(t), limiter(t, store, perSecond(1, 1)), exact())
+			infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, info := range infos {
+				e, err := s.Explain(t.Context(), scheduler.Task{Queue: info.Queue, ID: info.ID})
+				if err != nil || e.Waits == nil || e.Waits.Position != i+1 || e.Waits.Reserved {
+					t.Errorf("task %d: %+v, %v", i, e, err)
+				}
+			}
+		})
 	}
 }
