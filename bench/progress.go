@@ -49,7 +49,7 @@ func estimate(t turn) time.Duration {
 	switch name := t.contestant.Name(); {
 	case len(t.work.Limits) > 0 && (name == "asynq-recipe" || name == "asynq-gcra"):
 		return t.work.CutAfter() + overhead
-	case name != works.Headway && name != works.HeadwayReserved && t.work.Others > 0:
+	case name != works.Headway && t.work.Others > 0:
 		return min(t.work.Others, t.work.CutAfter()) + overhead
 	}
 	return t.work.Ideal + overhead

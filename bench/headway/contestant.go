@@ -13,30 +13,19 @@ import (
 )
 
 // contestant is Headway.
-type contestant struct {
-	name, about string
-	options     tasks.Options
-}
+type contestant struct{}
 
-// All returns the two ways to use Headway.
-func All() []contest.Contestant {
-	return []contest.Contestant{
-		contestant{name: "headway", about: "Headway; the worker that takes a task reserves its tokens."},
-		contestant{
-			name: "headway-reserved", about: "Headway; tokens are reserved when the task is enqueued (tasks.Options.Reserved).",
-			options: tasks.Options{Reserved: true},
-		},
-	}
-}
+// All returns Headway.
+func All() []contest.Contestant { return []contest.Contestant{contestant{}} }
 
 // Name implements contest.Contestant.
-func (c contestant) Name() string { return c.name }
+func (contestant) Name() string { return "headway" }
 
 // About implements contest.Contestant.
-func (c contestant) About() string { return c.about }
+func (contestant) About() string { return "Headway." }
 
 // Producer implements contest.Contestant.
-func (c contestant) Producer(ctx context.Context, env contest.Env, probe *contest.Probe) (contest.Producer, error) {
+func (contestant) Producer(ctx context.Context, env contest.Env, probe *contest.Probe) (contest.Producer, error) {
 	connections, err := connect(ctx, env, probe)
 	if err != nil {
 		return nil, err
@@ -48,13 +37,12 @@ func (c contestant) Producer(ctx context.Context, env contest.Env, probe *contes
 	if err != nil {
 		return nil, fmt.Errorf("headway: %w", err)
 	}
-	return &producer{connections: connections, way: way, options: c.options}, nil
+	return &producer{connections: connections, way: way}, nil
 }
 
 type producer struct {
 	connections *connections
 	way         *scheduler.Scheduler
-	options     tasks.Options
 }
 
 // Enqueue implements contest.Producer.
@@ -63,7 +51,7 @@ func (p *producer) Enqueue(ctx context.Context, list []contest.Task) error {
 	for i, t := range list {
 		args[i] = Task(t)
 	}
-	if _, err := p.way.EnqueueMany(ctx, args, p.options); err != nil {
+	if _, err := p.way.EnqueueMany(ctx, args); err != nil {
 		return fmt.Errorf("headway: enqueue %d tasks: %w", len(list), err)
 	}
 	return nil
@@ -73,16 +61,15 @@ func (p *producer) Enqueue(ctx context.Context, list []contest.Task) error {
 func (p *producer) Close() error { return p.connections.close(context.Background()) }
 
 // Work implements contest.Contestant.
-func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
+func (contestant) Work(ctx context.Context, env contest.Env, probe *contest.Probe) error {
 	connections, err := connect(ctx, env, probe)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = connections.close(ctx) }()
-	limited := len(env.Limits) > 0
 	w, err := worker.New(connections.redis, connections.limiter, worker.Config{
 		Concurrency: env.Slots, Queues: map[string]int{contest.QueueName: 1}, Logger: logger(),
-		Events: []func(worker.Event){events(probe, limited)},
+		Events: []func(worker.Event){events(probe)},
 	})
 	if err != nil {
 		return fmt.Errorf("headway: %w", err)
@@ -102,9 +89,8 @@ func (c contestant) Work(ctx context.Context, env contest.Env, probe *contest.Pr
 	return w.Stop(context.WithoutCancel(ctx))
 }
 
-// events counts each delivery, even if the worker sends the task back before its handler runs. Without limits no task
-// joins a waitlist, and events counts only what other contestants count.
-func events(probe *contest.Probe, limited bool) func(worker.Event) {
+// events counts each delivery, even if the worker sends the task back before its handler runs.
+func events(probe *contest.Probe) func(worker.Event) {
 	return func(e worker.Event) {
 		switch e.Kind { //nolint:exhaustive // the others are no deliveries
 		case worker.KindStarted:
@@ -112,17 +98,7 @@ func events(probe *contest.Probe, limited bool) func(worker.Event) {
 			if e.Waited || e.Outcome.Hold > 0 {
 				probe.Late(e.Lateness)
 			}
-			if limited && !e.Waited {
-				probe.Placed(1)
-			}
-		case worker.KindDeferred:
-			probe.Delivered()
-			if e.Outcome.State == reservations.StateReserved { // max_reserved is unlimited, so this is the first answer
-				probe.Placed(1)
-			}
-		case worker.KindSorted:
-			probe.Placed(e.Tasks)
-		case worker.KindRejected:
+		case worker.KindDeferred, worker.KindRejected:
 			probe.Delivered()
 		}
 	}

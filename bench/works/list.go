@@ -8,9 +8,8 @@ import (
 
 // The contestants that works and goals name.
 const (
-	Headway         = "headway"
-	HeadwayReserved = "headway-reserved"
-	Raw             = "asynq-raw"
+	Headway = "headway"
+	Raw     = "asynq-raw"
 )
 
 // The keys of the limits.
@@ -47,7 +46,6 @@ func burst() Work {
 		Name: "burst", Letter: "a", About: "3000 tasks at once, 100 a second with a burst of 10, two worker processes.",
 		Limits: []contest.Limit{aHundred()}, Tasks: uniform(3000, fast), Answer: 5 * time.Millisecond,
 		Ideal: 30 * time.Second, Series: true,
-		Rivals: []string{HeadwayReserved},
 	}
 }
 
@@ -55,7 +53,6 @@ func slowly() Work {
 	return Work{
 		Name: "slow", Letter: "b", About: "100 tasks at once, 4 a second with a burst of 4.",
 		Limits: []contest.Limit{four()}, Tasks: uniform(100, slow), Answer: 5 * time.Millisecond, Ideal: 24 * time.Second,
-		Rivals: []string{HeadwayReserved},
 	}
 }
 
@@ -171,7 +168,7 @@ func idle() Work {
 // capable returns the contestants that can keep a shared limit, one of each kind. The others take part in works for
 // all.
 func capable() []string {
-	return []string{Headway, HeadwayReserved, "asynq-gcra-tuned", "blocking-redis-rate", "bullmq-spaced"}
+	return []string{Headway, "asynq-gcra-tuned", "blocking-redis-rate", "bullmq-spaced"}
 }
 
 // quick returns a smaller work of the same kind.

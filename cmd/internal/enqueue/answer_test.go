@@ -22,7 +22,8 @@ func TestAnswerOfOne(t *testing.T) {
 	id := strings.TrimSpace(w.call(t, "enqueue", "hi", "--limit", "openai").out)
 	bad := strings.TrimSpace(w.call(t, "enqueue", "never works", "--limit", "openai").out)
 	if c := w.answer(t, id); c.code != cli.ExitFailed ||
-		!strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is scheduled); `headway explain "+id) {
+		!strings.Contains(c.err, "no answer yet: task "+id+" has not ended (in asynq it is scheduled); "+
+			"`headway explain "+id) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.work(t, upstream)
