@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +184,39 @@ func TestForeignTaskOnItsLastAttemptInAnOutage(t *testing.T) {
 	b.store.set(func(s *faultStore) { s.down = false })
 	if f := receive(t, b.finishes); f.Task.ID != "chat-1" || f.Kind != worker.KindSucceeded {
 		t.Errorf("finish %+v", f)
+	}
+}
+
+// Tasks whose deadline passes while they wait end once, as expired. The tasks behind them start.
+func TestDeadlinePassesWhileATaskWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, filling(100*time.Millisecond))
+	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+	blocked, err := b.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 3500*time.Millisecond)
+	if err != nil || blocked[0].Wait() == 0 {
+		t.Fatal(blocked, err)
+	}
+	passed := []string{"a", "b", "c"}
+	for _, id := range passed {
+		b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3), asynq.Deadline(time.Now().Add(2*time.Second)))
+		receive(t, b.deferrals)
+	}
+	for _, id := range []string{"d", "e", "f", "g"} {
+		b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3))
+		receive(t, b.deferrals)
+	}
+	for range 4 {
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || slices.Contains(passed, f.Task.ID) {
+			t.Errorf("finish %+v", f)
+		}
+	}
+	for _, id := range passed {
+		if info := b.info(id, asynq.TaskStateArchived); info.Retried != 0 || !strings.Contains(info.LastErr, "expired") {
+			t.Errorf("%s is archived as %+v", id, info)
+		}
+	}
+	if n := len(b.refusals); n != len(passed) {
+		t.Errorf("%d tasks were refused, want %d", n, len(passed))
 	}
 }
 

@@ -31,7 +31,7 @@ type batch struct {
 	script // asynq's
 
 	lease string
-	tasks []string // of each the ID and asynq's message
+	tasks []string // of each what the script dequeue returns
 }
 
 // lease is the lease that a dequeue asked for.
@@ -76,11 +76,25 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	if err != nil {
 		return redis.NewCmdResult(nil, err)
 	}
-	if len(found) > 2 {
-		s.keep(batch{script: call, lease: marked, tasks: found[2:]})
+	if len(found) > perTask {
+		s.keep(batch{script: call, lease: marked, tasks: found[perTask:]})
 	}
-	return redis.NewCmdResult(found[1], nil)
+	return redis.NewCmdResult(delivered(found), nil)
 }
+
+// perTask is how many texts the script dequeue returns for a task.
+const perTask = 3
+
+// delivered is the message of the first task that the script dequeue returned.
+func delivered(found []string) string {
+	if found[2] == "1" {
+		return expiring(found[1], headerStartBy, time.Now())
+	}
+	return found[1]
+}
+
+// headerStartBy is that of package envelope, which a worker reads.
+const headerStartBy = "headway-start-by"
 
 // most returns how many tasks the server may take at once: one, and half of the tasks that it can run beside that
 // one. The other half is for tasks that asynq has and that have not begun.
@@ -123,7 +137,7 @@ func (s *Server) PutBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
 	args := []any{b.args[1], b.lease}
-	for i := 0; i < len(b.tasks); i += 2 {
+	for i := 0; i < len(b.tasks); i += perTask {
 		args = append(args, b.tasks[i])
 	}
 	_ = s.back.Run(ctx, s.UniversalClient, b.keys, args...).Err() // the lease ends anyway
@@ -136,7 +150,7 @@ func (s *Server) next() (message string, ok bool) {
 	if len(s.ahead.tasks) == 0 {
 		return "", false
 	}
-	message, s.ahead.tasks = s.ahead.tasks[1], s.ahead.tasks[2:]
+	message, s.ahead.tasks = delivered(s.ahead.tasks), s.ahead.tasks[perTask:]
 	if len(s.ahead.tasks) == 0 {
 		s.late.Stop()
 	}

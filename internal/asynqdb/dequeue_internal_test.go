@@ -54,7 +54,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 				t.Errorf("got %v, %v, want %v, %v; asked (-want +got):\n%s", got.Val(), got.Err(), want, err, diff)
 			}
 		}
-		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"id", "second"}, nil)
+		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"id", "second", "0"}, nil)
 		take(nil, io.EOF, []string{"take"}, lost)
 		asked := r.leases[0]
 		ends, err := strconv.ParseFloat(asked, 64)

@@ -2,6 +2,9 @@ package asynqdb
 
 import (
 	"errors"
+	"math"
+	"strconv"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,6 +14,7 @@ import (
 const (
 	messageType     = 1
 	messagePayload  = 2
+	messageDeadline = 9  // seconds
 	messageFailedAt = 11 // seconds
 	messageHeaders  = 15 // a map: each entry is a message with a key and a value
 	headerKey       = 1
@@ -57,6 +61,31 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 		return nil
 	})
 	return key, value, err
+}
+
+// expiring returns the message of a task that has waited, with its deadline as the time by which the task must have
+// started, if that has passed. Asynq would fail such a task without asking its handler, and try it again later, as often
+// as it has retries. Another message, and one that is unreadable, is returned as it is.
+func expiring(message string, startBy string, now time.Time) string {
+	var deadline uint64
+	err := eachField([]byte(message), func(field int, _ []byte, number uint64) error {
+		if field == messageDeadline {
+			deadline = number
+		}
+		return nil
+	})
+	if err != nil || deadline == 0 || now.Unix() < int64(min(deadline, math.MaxInt64)) {
+		return message
+	}
+	header := protowire.AppendTag(nil, headerKey, protowire.BytesType)
+	header = protowire.AppendString(header, startBy)
+	header = protowire.AppendTag(header, headerValue, protowire.BytesType)
+	header = protowire.AppendString(header, strconv.FormatUint(deadline*uint64(time.Second/time.Millisecond), 10))
+	// Of a field that is there twice, the last one counts.
+	rest := protowire.AppendTag([]byte(message), messageDeadline, protowire.VarintType)
+	rest = protowire.AppendVarint(rest, 0)
+	rest = protowire.AppendTag(rest, messageHeaders, protowire.BytesType)
+	return string(protowire.AppendBytes(rest, header))
 }
 
 // failedAt returns the second in which the task of the message failed or was deferred last. Zero means never, or that

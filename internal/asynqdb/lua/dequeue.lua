@@ -9,7 +9,7 @@
 --	ARGV[3] -> largest number of tasks.
 --	ARGV[4] -> part of the pending list that one server takes at once, apart from its first task.
 --
--- Output: for each task its ID and asynq's message.
+-- Output: for each task its ID, asynq's message, and "1" if it was ever woken, else "0".
 local length, found = redis.call("LLEN", KEYS[1]), {}
 if length == 0 or redis.call("EXISTS", KEYS[2]) == 1 then -- an idle worker sends one command less than asynq's script
 	return found
@@ -23,10 +23,11 @@ for _ = 1, math.min(tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4])
 	redis.call("HSET", key, "state", "active")
 	redis.call("HDEL", key, "pending_since")
 	redis.call("ZADD", KEYS[4], ARGV[2], id)
-	local message = redis.call("HGET", key, "msg")
+	local message, waited = unpack(redis.call("HMGET", key, "msg", "headway_woken"))
 	if message then
 		found[#found + 1] = id
 		found[#found + 1] = message
+		found[#found + 1] = waited and "1" or "0"
 	end
 end
 return found
