@@ -64,8 +64,8 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 }
 
 // expiring returns the message of a task that has waited, with its deadline as the time by which the task must have
-// started, if that has passed. Asynq would fail such a task without asking its handler, and try it again later, as often
-// as it has retries. Another message, and one that is unreadable, is returned as it is.
+// started, if that has passed. Asynq would fail such a task without asking its handler, and try it again later, as
+// often as it has retries. Another message, and one that is unreadable, is returned as it is.
 func expiring(message string, startBy string, now time.Time) string {
 	var deadline uint64
 	err := eachField([]byte(message), func(field int, _ []byte, number uint64) error {
