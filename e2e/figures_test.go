@@ -1,31 +1,38 @@
 package e2e_test
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/judge"
 	"github.com/headway-go/headway/internal/provider"
 )
+
+// rounding is the precision of a store's clock, with some room.
+const rounding = 5 * time.Millisecond
 
 // figures are the figures of a test.
 type figures struct {
 	provider.Report
-	tasks      int // tasks that started at least once
-	repeated   int // tasks that started more than once
-	deliveries float64
-	lateness   []time.Duration // of tasks that had waited, sorted
-	journeys   []journey       // sorted by duration
-	noise      map[string]int  // log lines from warning up, by level and text
-	stood      time.Duration   // how long the machine stalled
+	tasks    int // tasks that started at least once
+	repeated int // tasks that started more than once
+	starts   []start
+	noise    map[string]int // log lines from warning up, by level and text
 }
 
-// finish stops all running workers and the provider, logs the figures, and fails on violations and errors.
+// start is a start of a task, as its worker logged it.
+type start struct {
+	task    string
+	logged  time.Time // by the worker's clock
+	granted time.Time // when the bucket let the task start, by the clock of the store; the hold is included
+}
+
+// finish stops all running workers and the provider, logs the figures, and fails if a worker failed, the limit was
+// exceeded, or a task has not ended.
 func (w *world) finish(t *testing.T) figures {
 	t.Helper()
 	for _, p := range w.workers {
@@ -40,153 +47,103 @@ func (w *world) finish(t *testing.T) figures {
 	if code := w.provider.exit(t, stopWithin); code != 0 {
 		t.Errorf("the provider ended with exit code %d", code)
 	}
-	f := figures{noise: map[string]int{}, stood: w.pulse.total()}
+	var r provider.Report
 	_, last, _ := strings.Cut(w.provider.out.String(), "\n")
-	if err := json.Unmarshal([]byte(last), &f.Report); err != nil {
+	if err := json.Unmarshal([]byte(last), &r); err != nil {
 		t.Fatalf("read the provider's report: %v", err)
 	}
-	f.tasks = len(f.Starts)
-	for _, n := range f.Starts {
-		if n > 1 {
-			f.repeated++
-		}
-	}
-	w.readLogs(t, &f)
-	f.show(t)
-	w.wantNoViolations(t, f.Report, &f)
+	f := w.figures(t, r)
 	if i := w.info(t); i.Size != i.Completed {
 		t.Errorf("the queue is not done: %s", describe(i))
 	}
 	return f
 }
 
-// wantNoViolations fails for each violation that the delays of the machine do not explain; see pulse.longest.
-func (w *world) wantNoViolations(t *testing.T, r provider.Report, f *figures) {
+// figures reads the logs of the workers, and fails if the limit was exceeded.
+func (w *world) figures(t *testing.T, r provider.Report) figures {
 	t.Helper()
-	late := w.pulse.longest()
-	explained := 0
-	for _, v := range r.Refusals {
-		text := fmt.Sprintf("refused at %s: task %s needed %g of %s and there were %.3f; the slowest start in the half "+
-			"second before took %v from the bucket's decision, and the machine was late by %v",
-			v.At.Format(time.StampMilli), v.Task, v.Need, v.Meter, v.Had, f.slowest(v.At), late)
-		if v.Need-v.Had <= r.Meters[v.Meter].Rate*late.Seconds() {
-			explained++
-			t.Log(text)
-		} else {
-			t.Error(text)
+	f := figures{Report: r, noise: map[string]int{}, tasks: len(r.Starts)}
+	for _, n := range r.Starts {
+		if n > 1 {
+			f.repeated++
 		}
 	}
-	if r.Violations > explained {
-		t.Errorf("%d violations of %d requests", r.Violations, r.Requests)
+	for _, p := range w.workers {
+		w.readLog(t, p, &f)
+	}
+	slices.SortFunc(f.starts, func(a, b start) int { return a.granted.Compare(b.granted) })
+	t.Logf("%d tasks have started, %d of them more than once", f.tasks, f.repeated)
+	for _, text := range slices.Sorted(maps.Keys(f.noise)) {
+		t.Logf("logged %d times: %s", f.noise[text], text)
+	}
+	if w.setting.rate > 0 {
+		f.wantLimitKept(t, w.setting.rate, w.setting.capacity)
+	}
+	return f
+}
+
+// wantLimitKept fails if buckets let more tasks start than a limit allows, or a task started before. Nothing here
+// depends on how long a busy machine needs from the bucket's answer to the call.
+func (f *figures) wantLimitKept(t *testing.T, rate, capacity float64) {
+	t.Helper()
+	if len(f.starts) == 0 {
+		t.Error("no worker logged a start")
+		return
+	}
+	b := judge.NewBucket(rate, capacity, rounding, f.starts[0].granted)
+	exceeded := 0
+	for _, s := range f.starts {
+		b.Fill(s.granted)
+		if !b.HasRoom(1) {
+			if exceeded++; exceeded <= 5 {
+				t.Errorf("%s: the bucket let task %s start, and there was room for %.3f", s.granted.Format(time.StampMicro), s.task,
+					b.Level)
+			}
+		}
+		b.Add(-1)
+	}
+	if exceeded > 0 {
+		t.Errorf("%d of %d starts exceeded the limit", exceeded, len(f.starts))
 	}
 }
 
 // record is the part of a worker's log line that the tests read.
 type record struct {
-	Time     time.Time     `json:"time"`
-	Level    string        `json:"level"`
-	Text     string        `json:"msg"`
-	Task     string        `json:"task_id"`
-	Lateness time.Duration `json:"lateness"`
-	Hold     time.Duration `json:"hold"`
-	Granted  time.Time     `json:"granted_at"`
-	Error    any           `json:"error"`
-	Says     string        `json:"says"`
+	Time    time.Time     `json:"time"`
+	Level   string        `json:"level"`
+	Text    string        `json:"msg"`
+	Task    string        `json:"task_id"`
+	Hold    time.Duration `json:"hold"`
+	Granted time.Time     `json:"granted_at"`
+	Says    string        `json:"says"`
 }
 
-// readLogs counts deliveries (starts and waits), and how late the tasks that had waited started.
-func (w *world) readLogs(t *testing.T, f *figures) {
+// readLog reads the starts and warnings of a worker.
+func (w *world) readLog(t *testing.T, p *process, f *figures) {
 	t.Helper()
-	waited, starts := map[string]int{}, map[string][]time.Duration{}
-	deliveries := 0
-	for _, p := range w.workers {
-		for line := range strings.Lines(p.log(t)) {
-			var r record
-			if json.Unmarshal([]byte(line), &r) != nil {
-				if !p.cmd.ProcessState.Success() && !strings.HasSuffix(line, "\n") {
-					continue // the process was killed in the middle of the line
-				}
-				t.Errorf("%s wrote a line that is not a log line: %s", p.name, strings.TrimSpace(line))
-				return
+	for line := range strings.Lines(p.log(t)) {
+		var r record
+		if json.Unmarshal([]byte(line), &r) != nil {
+			if !strings.HasSuffix(line, "\n") {
+				continue // the process was killed in the middle of the line
 			}
-			switch r.Text {
-			case "task waits":
-				deliveries++
-				waited[r.Task]++
-			case "task starts":
-				deliveries++
-				f.journeys = append(f.journeys, journey{start: r.Time, took: r.Time.Sub(r.Granted) - r.Hold})
-				starts[r.Task] = append(starts[r.Task], r.Lateness)
+			t.Errorf("%s wrote a line that is not a log line: %s", p.name, strings.TrimSpace(line))
+			return
+		}
+		if r.Text == "task starts" {
+			s := start{task: r.Task, logged: r.Time, granted: r.Granted.Add(r.Hold)}
+			if !w.clocksDiffer && s.granted.Sub(s.logged) > rounding {
+				t.Errorf("task %s started %v before the bucket let it start", s.task, s.granted.Sub(s.logged))
 			}
-			if r.Level == "WARN" || r.Level == "ERROR" {
-				f.noise[strings.TrimSpace(r.Level+" "+r.Text+" "+shorten(r.Says))]++
-			}
+			f.starts = append(f.starts, s)
+		}
+		if r.Level == "WARN" || r.Level == "ERROR" {
+			f.noise[strings.TrimSpace(r.Level+" "+r.Text+" "+shorten(r.Says))]++
 		}
 	}
-	for task := range waited {
-		f.lateness = append(f.lateness, starts[task]...)
-	}
-	slices.Sort(f.lateness)
-	slices.SortFunc(f.journeys, func(a, b journey) int { return cmp.Compare(a.took, b.took) })
-	f.deliveries = float64(deliveries) / max(1, float64(f.tasks))
 }
 
 func shorten(text string) string { return text[:min(len(text), 60)] }
-
-func (f *figures) show(t *testing.T) {
-	t.Helper()
-	took := make([]time.Duration, len(f.journeys))
-	for i, j := range f.journeys {
-		took[i] = j.took
-	}
-	t.Logf("violations %d, tasks started %d (repeated %d), used %.2f %%, from first to last start %.1f s, longest gap "+
-		"%.2f s, deliveries a task %.2f, lateness p50 %v p99 %v, from decision to start p50 %v p99 %v most %v",
-		f.Violations, f.tasks, f.repeated, 100*f.Utilization, f.LastStart.Sub(f.FirstStart).Seconds(), f.LongestGapSeconds,
-		f.deliveries, quantile(f.lateness, 0.5), quantile(f.lateness, 0.99), quantile(took, 0.5), quantile(took, 0.99),
-		quantile(took, 1))
-	for _, name := range slices.Sorted(maps.Keys(f.Meters)) {
-		m := f.Meters[name]
-		var windows []string
-		for _, w := range m.Windows {
-			windows = append(windows, fmt.Sprintf("%g s: %g of %g", w.Seconds, w.Most, w.Allowed))
-		}
-		t.Logf("meter %s: used %.2f %%, busiest windows %s", name, 100*m.Utilization, strings.Join(windows, ", "))
-	}
-	if f.stood > 0 {
-		t.Logf("the machine stalled for %v in total", f.stood.Round(time.Millisecond))
-	}
-	for _, text := range slices.Sorted(maps.Keys(f.noise)) {
-		t.Logf("logged %d times: %s", f.noise[text], text)
-	}
-}
-
-// quantile returns zero without values.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[int(q*float64(len(sorted)-1))].Round(100 * time.Microsecond)
-}
-
-// journey is the time of a granted task from the bucket's decision to its start, without its hold. Bucket and workers
-// share the clock of this machine.
-type journey struct {
-	start time.Time
-	took  time.Duration
-}
-
-// slowest returns the longest journey of the tasks that started in the half second before at. Calls that a busy
-// machine delays arrive together with calls that it does not delay. If the delay exceeds the provider's slack of 50
-// ms, a refusal is not the limiter's fault.
-func (f *figures) slowest(at time.Time) time.Duration {
-	longest := time.Duration(0)
-	for _, j := range f.journeys {
-		if j.start.Before(at) && at.Sub(j.start) < time.Second/2 {
-			longest = max(longest, j.took)
-		}
-	}
-	return longest.Round(time.Millisecond)
-}
 
 // wantOnce fails unless exactly that many tasks have started, each once.
 func (f *figures) wantOnce(t *testing.T, tasks int) {
@@ -196,13 +153,20 @@ func (f *figures) wantOnce(t *testing.T, tasks int) {
 	}
 }
 
-// wantUsed fails if less than this share of the limit was used while the machine ran; see pulse and shortShare.
-func (f *figures) wantUsed(t *testing.T, share, atLeast float64) {
+// wantNoneGranted fails if a bucket let a task start between two times.
+func (f *figures) wantNoneGranted(t *testing.T, from, to time.Time) {
 	t.Helper()
-	if testing.Short() {
-		atLeast *= shortShare
+	for _, s := range f.starts {
+		if s.granted.After(from) && s.granted.Before(to) {
+			t.Errorf("the bucket let task %s start at %s", s.task, s.granted.Format(time.StampMicro))
+		}
 	}
-	if ran := 1 - 2*f.stood.Seconds()/f.LastStart.Sub(f.FirstStart).Seconds(); share < atLeast*ran {
-		t.Errorf("%.2f %% of the limit used, wanted %.0f %%", 100*share, 100*atLeast*ran)
+}
+
+// wantNoRetries fails if a completed task has used a retry.
+func (w *world) wantNoRetries(t *testing.T) {
+	t.Helper()
+	for _, retried := range w.retried(t) {
+		t.Error(retried)
 	}
 }

@@ -10,56 +10,25 @@ import (
 
 const fleet = 3
 
-//nolint:paralleltest // measures a limit: it has the machine for itself
 func TestFleet(t *testing.T) {
-	measures(t, 10*time.Second)
+	t.Parallel()
 	const tasks = 300
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks)
+	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-	f.wantUsed(t, f.Utilization, 0.7)
 }
 
-// All workers die at once and are started again later. The limit is kept, and all tasks but the running ones go on.
-// asynq delivers running tasks again after their leases, which TestBatchKilledTwice waits for.
-//
-//nolint:paralleltest // measures a limit: it has the machine for itself
-func TestFleetKilled(t *testing.T) {
-	measures(t, 10*time.Second)
-	const tasks, down = 300, 2 * time.Second
-	w := newWorld(t, requestsOnly)
-	w.enqueue(t, smallChats(1, tasks))
-	w.start(t, fleet)
-	w.awaitCompleted(t, tasks/2)
-	for _, p := range w.workers {
-		p.kill()
-	}
-	killed := w.info(t)
-	t.Logf("killed: %s", describe(killed))
-	pass(t, down)
-	w.start(t, fleet)
-	w.awaitCompleted(t, tasks-killed.Active)
-	if now := w.info(t); now.Active != killed.Active || now.Archived > 0 {
-		t.Errorf("there are %s left, wanted the %d that were running", describe(now), killed.Active)
-	}
-	r := w.report(t)
-	t.Logf("violations %d of %d requests", r.Violations, r.Requests)
-	w.wantNoViolations(t, r, &figures{})
-	if len(r.Starts) < tasks-killed.Active {
-		t.Errorf("%d tasks started", len(r.Starts))
-	}
-}
-
-//nolint:paralleltest // measures a limit: it has the machine for itself
+// A worker that gets SIGTERM takes no more tasks, and ends when its calls have ended.
 func TestGracefulStop(t *testing.T) {
-	measures(t, 15*time.Second)
+	t.Parallel()
 	const tasks = 300
 	s := requestsOnly
 	s.concurrency = 200
-	s.provider = append([]string{"-min-latency=500ms", "-max-latency=1500ms"}, s.provider...)
+	s.provider = []string{"-min-latency=500ms", "-max-latency=1500ms"}
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, 1)
@@ -80,14 +49,6 @@ func TestGracefulStop(t *testing.T) {
 	w.wantNoRetries(t)
 	f := w.finish(t)
 	f.wantOnce(t, tasks)
-}
-
-// wantNoRetries fails if a completed task has used a retry.
-func (w *world) wantNoRetries(t *testing.T) {
-	t.Helper()
-	for _, retried := range w.retried(t) {
-		t.Error(retried)
-	}
 }
 
 // retried describes the completed tasks that have used a retry.

@@ -13,9 +13,6 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// followWithin is how long the fleet may take to follow a changed limit.
-const followWithin = 3 * time.Second
-
 // The fields of `headway explain` and `headway limits show` that the test checks.
 type (
 	shownBucket struct {
@@ -61,22 +58,18 @@ func (w *world) show(t *testing.T) shownBucket {
 	return shown.Limits[0].Buckets[0]
 }
 
-// wantShown fails unless the bucket has this rate and override, and a backlog that the rate explains.
-func (w *world) wantShown(t *testing.T, rate float64, override string) {
+// isShown reports whether the bucket has this rate and override, and a backlog that the rate explains.
+func (w *world) isShown(t *testing.T, rate float64, override string) (bool, string) {
 	t.Helper()
 	b := w.show(t)
-	t.Logf("shown: %+v", b)
-	if b.Bucket != "openai" || !b.InUse || len(b.Meters) != 1 || b.Meters[0].Rate != rate ||
-		!strings.Contains(b.Override, override) || (override == "") != (b.Override == "") {
-		t.Errorf("shows %+v, wanted a rate of %g and override %q", b, rate, override)
-	}
-	if expected := float64(b.Waiting) / rate; b.Waiting < 100 || math.Abs(b.DoneIn-expected) > 0.1*expected+1 {
-		t.Errorf("shows %d that wait, done in %.1f s; by the rate it is %.1f s", b.Waiting, b.DoneIn, expected)
-	}
+	good := b.Bucket == "openai" && b.InUse && len(b.Meters) == 1 && b.Meters[0].Rate == rate &&
+		strings.Contains(b.Override, override) && (override == "") == (b.Override == "")
+	expected := float64(b.Waiting) / rate
+	return good && b.Waiting >= 100 && math.Abs(b.DoneIn-expected) <= 0.1*expected+1, fmt.Sprintf("%+v", b)
 }
 
-// explainOne explains a task in the middle of the waitlist.
-func (w *world) explainOne(t *testing.T, rate float64) {
+// isExplained reports whether the command explains a task in the middle of the waitlist, whose turn comes by the rate.
+func (w *world) isExplained(t *testing.T, rate float64) (bool, string) {
 	t.Helper()
 	const middle = 150 // of the sorted tasks, or of the tasks that were sent back
 	waiting, err := w.inspector.ListScheduledTasks(queue, asynq.PageSize(1), asynq.Page(middle))
@@ -90,62 +83,50 @@ func (w *world) explainOne(t *testing.T, rate float64) {
 	out := w.worker(t, "explain", waiting[0].ID, "--json")
 	if err := json.Unmarshal([]byte(out), &explained); err != nil || len(explained) != 1 || explained[0].Waits == nil ||
 		explained[0].Bucket == nil {
-		t.Fatalf("explain: %v in %s", err, out)
+		return false, fmt.Sprintf("explain: %v in %s", err, out)
 	}
 	e := explained[0]
-	t.Logf("explained: %s", e.Summary)
-	if e.ID != waiting[0].ID || e.State != waiting[0].State.String() || e.Waits.Bucket != "openai" || !e.Waits.Reserved ||
-		e.Bucket.Bucket != "openai" {
-		t.Errorf("explains %s", out)
-	}
-	in := e.Until.Sub(e.Now).Seconds()
-	if expected := float64(e.Waits.Rank) / rate; e.Waits.Rank < 1 || e.Waits.Rank > e.Waits.Of ||
-		math.Abs(in-expected) > 0.1*expected+1 {
-		t.Errorf("place %d of %d, and its turn in %.1f s; by the rate it is %.1f s", e.Waits.Rank, e.Waits.Of, in, expected)
-	}
-	for _, text := range []string{"waits for limit openai", fmt.Sprintf("number %d of %d", e.Waits.Rank, e.Waits.Of)} {
-		if !strings.Contains(e.Summary, text) {
-			t.Errorf("%q is missing in %q", text, e.Summary)
-		}
-	}
+	in, expected := e.Until.Sub(e.Now).Seconds(), float64(e.Waits.Rank)/rate
+	return e.ID == waiting[0].ID && e.State == waiting[0].State.String() && e.Waits.Bucket == "openai" &&
+		e.Waits.Reserved && e.Bucket.Bucket == "openai" && e.Waits.Rank >= 1 && e.Waits.Rank <= e.Waits.Of &&
+		math.Abs(in-expected) <= 0.1*expected+1 && strings.Contains(e.Summary, "waits for limit openai") &&
+		strings.Contains(e.Summary, fmt.Sprintf("number %d of %d", e.Waits.Rank, e.Waits.Of)), out
 }
 
 // The limit is set, changed in the file and unset while tasks wait: the commands show it. Package fleets shows that the
 // fleet keeps each rate.
-//
-//nolint:paralleltest // measures a limit: it has the machine for itself
 func TestLimitsCommandsWhileTasksWait(t *testing.T) {
-	measures(t, 20*time.Second)
-	const tasks = 700
-	s := setting{
-		limit:    "{meters: {requests: {rate: 20/s, capacity: 20}}}",
-		provider: []string{"-requests-rate=80", "-requests-capacity=20"},
-	}
+	t.Parallel()
+	const tasks = 600
+	s := setting{limit: "{meters: {requests: {rate: 5/s, capacity: 20}}}"}
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
-	w.awaitWorkers(t)
-	await(t, "all tasks wait", func() (bool, string) {
+	await(t, "most tasks wait", func() (bool, string) {
 		i := w.info(t)
-		return i.Pending == 0 && i.Scheduled+i.Retry > tasks-200, describe(i)
+		return i.Pending == 0 && i.Scheduled+i.Retry > tasks/2, describe(i)
 	})
-	w.explainOne(t, 20)
-	w.wantShown(t, 20, "")
-	t.Log(w.worker(t, "limits", "set", "openai.requests", "40/s"))
-	pass(t, followWithin)
-	w.explainOne(t, 40)
-	w.wantShown(t, 40, "openai.requests 40/s")
-	s.limit = "{meters: {requests: {rate: 80/s, capacity: 20}}}"
+	isShown := func(rate float64, override string) {
+		await(t, fmt.Sprintf("shown with %g/s", rate), func() (bool, string) { return w.isShown(t, rate, override) })
+	}
+	isExplained := func(rate float64) {
+		await(t, fmt.Sprintf("explained by %g/s", rate), func() (bool, string) { return w.isExplained(t, rate) })
+	}
+	isExplained(5)
+	isShown(5, "")
+	t.Log(w.worker(t, "limits", "set", "openai.requests", "10/s"))
+	isExplained(10)
+	isShown(10, "openai.requests 10/s")
+	s.limit = "{meters: {requests: {rate: 100/s, capacity: 20}}}"
 	if err := os.WriteFile(w.config, []byte(s.yaml()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range w.workers {
 		p.signal(t, syscall.SIGHUP)
 	}
-	w.wantShown(t, 40, "openai.requests 40/s") // the override still counts
+	isShown(10, "openai.requests 10/s") // the override still counts
 	t.Log(w.worker(t, "limits", "unset", "openai.requests"))
-	pass(t, followWithin)
-	w.wantShown(t, 80, "")
+	isShown(100, "")
 	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)

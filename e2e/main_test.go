@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // buildAll builds the programs. `make test-all` sets HEADWAY_E2E_RACE: then workers and provider have the race
-// detector, but for the demo and for tests of usage.
+// detector, except in the tests that start programPlain.
 func buildAll(folder string) error {
 	var race []string
 	if os.Getenv("HEADWAY_E2E_RACE") != "" {

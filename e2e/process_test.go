@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -27,7 +28,7 @@ type process struct {
 	exited chan struct{}
 }
 
-// spawn starts a program built for this run. Its environment is env alone.
+// spawn starts a program, named as in programs or by its file. Its environment is env alone.
 func spawn(t *testing.T, name, program string, env []string, args ...string) *process {
 	t.Helper()
 	logs, err := os.Create(filepath.Join(logFolder(t), name+".log"))
@@ -37,7 +38,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 	defer func() { _ = logs.Close() }() // the process has its own copy
 	p := &process{
 		name: name, logs: logs.Name(), out: newOutput(), exited: make(chan struct{}),
-		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), programs[program], args...), // only signals end it
+		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(programs[program], program), args...), // signals end it
 	}
 	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
 	if err := p.cmd.Start(); err != nil {

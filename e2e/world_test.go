@@ -31,22 +31,24 @@ const (
 
 // setting is the settings of a test.
 type setting struct {
-	limit       string   // in headway.yaml, the YAML behind "openai: "
+	// rate and capacity are the limit "openai" of requests that all starts are judged by. A zero rate means a limit
+	// that changes or has other meters.
+	rate, capacity float64
+
+	limit       string   // in headway.yaml, the YAML behind "openai: "; empty means rate and capacity
 	others      string   // further limits, whole lines of YAML
-	provider    []string // flags of the provider
+	provider    []string // flags of the provider, which has no limits of its own without
 	concurrency int      // of each worker; zero means 50
 	cutRedis    bool     // workers reach Redis through a proxy
 	cutMongo    bool     // workers reach MongoDB through a proxy
 }
 
-// requestsOnly is the limit of most tests and of their provider, which adds its slack of 50 ms.
-var requestsOnly = setting{
-	limit:    "{meters: {requests: {rate: 50/s, capacity: 5}}}",
-	provider: []string{"-requests-rate=50", "-requests-capacity=5"},
-}
+// requestsOnly is the limit of most tests.
+var requestsOnly = setting{rate: 50, capacity: 5}
 
 // world is the environment of one test: Redis, a database, a counting provider, settings, and workers.
 type world struct {
+	setting    setting
 	redis      *testenv.RedisServer
 	redisProxy *testenv.Proxy // nil without cutRedis
 	mongoProxy *testenv.Proxy // nil without cutMongo
@@ -56,10 +58,11 @@ type world struct {
 	url        string         // of the provider
 	provider   *process
 	inspector  *asynq.Inspector
-	pulse      *pulse
 	program    string     // of the workers; "headway" when empty
 	flags      []string   // more flags of the workers
 	workers    []*process // all started workers
+	// clocksDiffer means that the clocks of the workers are not that of the store.
+	clocksDiffer bool
 }
 
 // yaml returns the headway.yaml of the setting.
@@ -67,13 +70,16 @@ func (s setting) yaml() string {
 	if s.concurrency == 0 {
 		s.concurrency = 50
 	}
+	if s.limit == "" {
+		s.limit = fmt.Sprintf("{meters: {requests: {rate: %g/s, capacity: %g}}}", s.rate, s.capacity)
+	}
 	return fmt.Sprintf("limits:\n  openai: %s\n%sconcurrency: %d\n", s.limit, s.others, s.concurrency)
 }
 
 func newWorld(t *testing.T, s setting) *world {
 	t.Helper()
 	uri, database := testenv.Mongo(t)
-	w := &world{redis: testenv.StartRedisServer(t), pulse: newPulse(t)}
+	w := &world{setting: s, redis: testenv.StartRedisServer(t)}
 	w.redisURL, w.mongoURI = w.redis.URL(), mongoURI(t, uri, database, "")
 	if s.cutRedis {
 		w.redisProxy = testenv.NewProxy(t, w.redis.Addr())
@@ -92,9 +98,6 @@ func newWorld(t *testing.T, s setting) *world {
 
 func (w *world) startProvider(t *testing.T, flags []string) {
 	t.Helper()
-	if testing.Short() {
-		flags = append(slices.Clone(flags), shortSlack)
-	}
 	w.provider = spawn(t, "provider", "provider", []string{}, flags...)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -129,17 +132,6 @@ func (w *world) startOne(t *testing.T, program string, env []string) {
 	t.Helper()
 	w.workers = append(w.workers, spawn(t, fmt.Sprintf("worker%d", len(w.workers)+1), program, env,
 		append([]string{"worker", "--config", w.config, "--log-level", "debug", "--log-format", "json"}, w.flags...)...))
-}
-
-// awaitWorkers waits until all workers take tasks.
-func (w *world) awaitWorkers(t *testing.T) {
-	t.Helper()
-	for _, p := range w.workers {
-		await(t, p.name+" is running", func() (bool, string) {
-			log := p.log(t)
-			return strings.Contains(log, `"worker started"`), log
-		})
-	}
 }
 
 // enqueue sends a batch, and fails unless all of it is enqueued.
