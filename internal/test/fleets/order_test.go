@@ -133,3 +133,34 @@ func TestOrderAfterCancel(t *testing.T) {
 		}
 	})
 }
+
+// The most of a batch is cancelled while all of its tasks wait. Others wait only for the rest: nothing is left of the
+// reservations of the cancelled tasks.
+func TestNothingIsReservedForCancelledTasks(t *testing.T) {
+	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
+		const many, rest = 600, 50
+		f.start(size)
+		f.Backlog(many, numbered, reserved)
+		f.await(rest)
+		var ids []string
+		for n := range many - rest {
+			ids = append(ids, numbered(n).(call).TaskOptions().ID)
+		}
+		if _, err := f.Scheduler().Withdraw(f.Context(), tasks.QueueDefault, ids...); err != nil {
+			t.Fatal(err)
+		}
+		other, err := f.Worker(0).Limiter.Allow(f.Context(), numbered(0).(call).Charges()...)
+		if err != nil || other.Started() {
+			t.Fatalf("a call of another program started: %v", err)
+		}
+		wait := time.Until(other.Outcomes()[0].RetryAt)
+		t.Logf("another program may call in %v", wait)
+		if least := (rest - 5) * time.Second / 10; wait < least-time.Second || wait > least+3*time.Second {
+			t.Errorf("another program may call in %v, and the other tasks need %v", wait, least)
+		}
+		f.Run(wait + time.Second)
+		if r := f.Report(); r.Violations > 0 || r.Done < rest || len(f.made()) != r.Done {
+			t.Errorf("of the %d other tasks some are left: %v", rest, r)
+		}
+	})
+}

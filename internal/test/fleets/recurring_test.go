@@ -79,6 +79,23 @@ func TestTicksOnceWhenEnqueuersAreKilled(t *testing.T) {
 	})
 }
 
+// The messages of one of two enqueuers take longer than a tick and its task. When they arrive, nothing is left of the
+// task: the tick is not enqueued again.
+func TestTicksOnceBesideASlowEnqueuer(t *testing.T) {
+	quick := headwaytest.Provider{Latency: headwaytest.Between(time.Millisecond, 100*time.Millisecond)}
+	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: quick}, func(f *fleet) {
+		every := scheduler.Recurring{Name: "tick", Spec: "@every 2s"}
+		f.start(2, recurring(map[string]int{"other": 1}, every))
+		f.start(1, recurring(map[string]int{"ticks": 1}))
+		f.Run(5 * time.Second)
+		f.Worker(0).Slow(time.Second, 20*time.Second)
+		f.Run(40 * time.Second)
+		if all := f.ticks("tick"); len(all) < 20 {
+			t.Errorf("%d ticks started", len(all))
+		}
+	})
+}
+
 // Clocks in Berlin change while a worker ticks: a tick at 02:30 is left out in spring, and comes twice in autumn. An
 // hourly one comes once in each hour, and an interval does not notice. Then the fleet is down until the evening: of
 // each schedule the last missed tick starts late, once.

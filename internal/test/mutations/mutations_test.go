@@ -15,8 +15,12 @@ import (
 // mutation replaces a text of the production code by a faulty one.
 type mutation struct {
 	name, file, right, wrong string
-	seen                     string // what TestFleet says of it
+
+	seen string // what the test says of it
+	test string // package and name
 }
+
+const inFleet = "internal/test/mutations TestFleet"
 
 const (
 	exceeded = "exceeded the limit or ignored"
@@ -30,37 +34,50 @@ func mutations() []mutation {
 		{
 			"limit 1 % too fast", "internal/bucket/bucket.go", "came := b.comes(s.Filling, to)",
 			"came := 1.01 * b.comes(s.Filling, to)",
-			exceeded,
+			exceeded, inFleet,
 		},
 		{
 			"capacity one too high", "reservations/meter.go", "Capacity: m.Cap(), Headroom", "Capacity: m.Cap() + 1, Headroom",
-			exceeded,
+			exceeded, inFleet,
 		},
 		{
 			"promoted task lost", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
-			`if i % 50 ~= 1 then redis.call("RPUSH", KEYS[1], others[i]) end`, lost,
+			`if i % 50 ~= 1 then redis.call("RPUSH", KEYS[1], others[i]) end`, lost, inFleet,
 		},
 		{
 			"promoted task delivered twice", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
-			`redis.call("RPUSH", KEYS[1], others[i], others[i])`, lost,
+			`redis.call("RPUSH", KEYS[1], others[i], others[i])`, lost, inFleet,
 		},
 		{
-			"no place kept", "internal/waitlist/lua/order.lua", `redis.call("ZRANGE",`, `redis.call("ZREVRANGE",`, place,
+			"no place kept", "internal/waitlist/lua/order.lua", `redis.call("ZRANGE",`, `redis.call("ZREVRANGE",`, place, inFleet,
 		},
 		{
 			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Block(soon, d.charge(), refusal.After)",
-			"all, err := g.limiter.Block(soon, d.charge(), time.Millisecond)", exceeded,
+			"all, err := g.limiter.Block(soon, d.charge(), time.Millisecond)", exceeded, inFleet,
 		},
 		{
-			"settlement lost", "worker/settle.go", "if len(charged) == 0 {", "if len(charged) >= 0 {", unused,
+			"settlement lost", "worker/settle.go", "if len(charged) == 0 {", "if len(charged) >= 0 {", unused, inFleet,
 		},
 		{
 			"dispatcher asleep", "internal/engine/dispatcher.go", "if len(look.Due) == 0 {", "if len(look.Due) >= 0 {", unused,
+			inFleet,
+		},
+		{
+			"reservation of a withdrawn task kept", "internal/engine/leave.go", "h.Reserved {", "!h.Reserved {",
+			"another program may call in", "internal/test/fleets TestNothingIsReservedForCancelledTasks",
+		},
+		{
+			"place of a task that left kept", "internal/waitlist/lua/leave.lua", "withdraw(ARGV[i])", "nil",
+			"keys", "internal/waitlist TestLeaveRemovesEveryTrace",
+		},
+		{
+			"tick enqueued twice", "internal/asynqdb/lua/guard.lua", "tonumber(last) >= tonumber(tick)", "tonumber(last) < 0",
+			"started 2 times", "internal/test/fleets TestTicksOnceBesideASlowEnqueuer",
 		},
 	}
 }
 
-// A fleet in virtual time sees each planted fault, and names it.
+// A test sees each planted fault and names it: a fleet in virtual time, unless the table names another test.
 func TestEachMutationIsSeen(t *testing.T) {
 	t.Parallel()
 	longtest.Only(t, 4*time.Minute)
@@ -70,6 +87,7 @@ func TestEachMutationIsSeen(t *testing.T) {
 	}
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(root, m.file)
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -78,15 +96,18 @@ func TestEachMutationIsSeen(t *testing.T) {
 			if !strings.Contains(string(text), m.right) {
 				t.Fatalf("%s: %q is not in it: the table needs another mutation", m.file, m.right)
 			}
-			folder := t.TempDir()
-			mutated, overlay := filepath.Join(folder, "mutated"), filepath.Join(folder, "overlay.json")
+			scratch := t.TempDir()
+			mutated, overlay := filepath.Join(scratch, "mutated"), filepath.Join(scratch, "overlay.json")
 			write(t, mutated, strings.ReplaceAll(string(text), m.right, m.wrong))
 			replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			write(t, overlay, string(replace))
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestFleet$", ".")
+			folder, test, _ := strings.Cut(m.test, " ")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-overlay", overlay,
+				"-run", "^"+test+"$", "./"+folder)
+			cmd.Dir = root
 			output, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(output), m.seen) {
 				t.Errorf("want a red test that says %q: %v\n%s", m.seen, err, output)
