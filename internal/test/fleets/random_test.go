@@ -150,7 +150,7 @@ func (f *randomFleet) plan(fleet *headwaytest.Fleet, api *headwaytest.API, fault
 		switch fault {
 		case "kill", "restart":
 			fleet.Worker(n).Kill()
-			if fault == "restart" || f.workers == 1 {
+			if fault == "restart" || n == 0 { // so that one is left
 				fleet.At(fleet.Elapsed()+d, func() { fleet.Restart(n) })
 			}
 		case "cut off":
@@ -195,6 +195,14 @@ func (f *randomFleet) change(fleet *headwaytest.Fleet, api *headwaytest.API, fas
 		api.SetMeters(next.Meters...)
 	}
 	fleet.SetLimits(append([]reservations.Limit{next}, f.limits[1:]...)...)
+}
+
+// settlesLate reports whether settlements may reach the store late. They give back what the provider's full bucket has
+// lost meanwhile, so that calls exceed the limit: docs/architecture.md, What is not promised.
+func (f *randomFleet) settlesLate() bool {
+	return f.settles && slices.ContainsFunc(f.faults, func(fault string) bool {
+		return !slices.Contains([]string{"kill", "restart", "faster", "slower"}, fault)
+	})
 }
 
 func (f *randomFleet) String() string {
@@ -244,18 +252,22 @@ func (f *randomFleet) run(t *testing.T, seed uint64) {
 		}
 		fleet.Run(last + 40*time.Second) // all faults have begun and ended
 		fleet.Drain(4 * time.Hour)
-		if r := fleet.Report(); r.Violations > 0 || r.Lost > 0 || r.Done < f.tasks {
+		r := fleet.Report()
+		if r.Violations > 0 && !f.settlesLate() || r.Lost > 0 || r.Done < f.tasks {
 			t.Errorf("seed %d: %v: %v", seed, f, r)
 		}
 	}, append(f.options, headwaytest.Limits(f.limits...), headwaytest.Seed(seed))...)
 }
 
 // Whatever a fleet is and whatever fails, no call exceeds the limit and no task is lost. HEADWAY_FLEETS is the number
-// of
-// fleets, HEADWAY_FLEETS_FROM the first seed.
+// of fleets, 200 or 24 with -short, and HEADWAY_FLEETS_FROM the first seed.
 func TestRandomFleets(t *testing.T) {
 	t.Parallel()
-	fleets, from := number(t, "HEADWAY_FLEETS", 24), number(t, "HEADWAY_FLEETS_FROM", 0)
+	many := 200
+	if testing.Short() {
+		many = 24
+	}
+	fleets, from := number(t, "HEADWAY_FLEETS", many), number(t, "HEADWAY_FLEETS_FROM", 0)
 	for seed := from; seed < from+fleets; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
