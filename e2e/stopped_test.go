@@ -43,7 +43,7 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	const tasks = 500
 	w := newWorld(t, requestsOnly)
-	w.enqueue(t, smallChats(1, tasks), "--reserve")
+	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
 	w.awaitCompleted(t, tasks/5)
 	id, worker := w.duty(t)
