@@ -60,10 +60,10 @@ func TestCI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			steps := "case $1 in lint) " + tc.lint + " ;; vuln) " + tc.vuln +
-				" ;; test-all) echo tested until $HEADWAY_TESTS_UNTIL; " + tc.tests + " ;; esac; exit 99"
+				" ;; test-all) echo tested; " + tc.tests + " ;; esac; exit 99"
 			limits := []string{"LINT_SECONDS=1", "VULN_SECONDS=1"}
 			code, out := runWith(t, ".ci/run", nil, limits, program{"make", steps})
-			if code != tc.code || !strings.Contains(out, tc.says) || !strings.Contains(out, "tested until 1") {
+			if code != tc.code || !strings.Contains(out, tc.says) || !strings.Contains(out, "tested\n") {
 				t.Errorf("exit code %d, wanted %d and %q: %s", code, tc.code, tc.says, out)
 			}
 		})

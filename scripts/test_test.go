@@ -1,45 +1,34 @@
 package scripts_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
-// fakeGo is a fake go command. With -short its tests report three skipped long tests, one of them twice. Without
-// -short they report the tests that need more time than is left.
+// fakeGo is a fake go command. It passes each test of hostile input that scripts/test-hostile names, but for those of
+// HIDDEN.
 const fakeGo = `
 case " $* " in
-  " list -m ") echo mod ;;
-  " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\nmod/worker\n' ;;
+  " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\nmod/headwaytest\nmod/internal/test/fleets\n' ;;
+  *" build "*) case $* in *"${FAILS:-nothing}"*) exit 1 ;; esac ;;
   *" test "*)
-    echo "ran $*"
+    echo "ok ran $*" # the script prints lines of packages
     for a in "$@"; do
       case $a in -coverprofile=*)
         printf 'mode: atomic\nmod/headway/reservations/a.go:1.1,2.2 1 %d\n' "${COVERED:-1}" >"${a#*=}" ;;
       esac
     done
-    case $* in
-      *-short*mod/reservations*) printf '%s/reservations\tTestHistories\t60\n' "$PWD" >>"$HEADWAY_TESTS_LEFT" ;;
-      *-short*./e2e)
-        for test in $'TestFleet\t30' $'TestFleet\t30' $'TestKilled\t9000'; do
-          printf '%s/e2e\t%s\n' "$PWD" "$test" >>"$HEADWAY_TESTS_LEFT"
-        done ;;
-      *TestKilled*)
-        [ "$HEADWAY_TESTS_UNTIL" -gt $(($(date +%s) + 9000)) ] ||
-          printf '%s\tTestKilled\t9000\n' "$2" >>"$HEADWAY_TESTS_LEFT" ;;
-    esac
-    case $* in *"${FAILS:-nothing}"*) exit 1 ;; esac ;;
+    case $* in *mod/a*) grep -oE '\bTest[A-Za-z0-9]+' scripts/test-hostile | grep -v "${HIDDEN:-none}" |
+      sed 's/.*/--- PASS: & (0.00s)/' ;; esac
+    case $* in *"${FAILS:-nothing}"*)
+      printf '=== NAME  TestBad\n    bad_test.go:7: it is bad\n--- FAIL: TestBad (0.00s)\nFAIL\tmod/bad\t1.0s\n'; exit 1 ;;
+    esac ;;
 esac
 `
 
 func TestTest(t *testing.T) {
 	t.Parallel()
-	in := func(d time.Duration) string { return fmt.Sprintf("HEADWAY_TESTS_UNTIL=%d", time.Now().Add(d).Unix()) }
-	const later, other = "COLD_TAKES=1000000", "HOSTILE_TAKES=1000000" // these two never fit
-	const listed = `3 tests \(9090 s\)`
 	for name, tc := range map[string]struct {
 		all  bool
 		env  []string
@@ -49,66 +38,42 @@ func TestTest(t *testing.T) {
 	}{
 		"quick": {
 			says: []string{
-				`(?m)^ran -C \. test .*-race -p \d+ -short .* mod/worker mod/a mod/reservations$`,
-				`(?m)^ran -C bench test -count=1 -short .*\./\.\.\.$`,
-				`(?m)^ran -C deploy/tests test -count=1 -short .*\./\.\.\.$`,
-				`(?m)^ran -C \. test .*-race -short .* \./e2e$`,
-				`left to make test-all, or run in part: ` + listed +
-					`\n  \./e2e: TestFleet TestKilled\n  \./reservations: TestHistories\ntests passed`,
+				`(?m)^ok ran -C \. test .*-race -short .* \./worker .* mod/a mod/reservations$`,
+				`(?m)^ok ran -C \. test .* -short .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
+				`(?m)^ok ran -C bench test .*-short \./\.\.\.$`,
+				`(?m)^ok ran -C deploy/tests test .*-short \./\.\.\.$`, `tests passed`,
 			},
 			not: "-cover",
 		},
 		"all": {
-			all: true, env: []string{in(5 * time.Hour), later},
+			all: true,
 			says: []string{
-				`left by -short: ` + listed +
-					`, they run now\nran -C browser test -count=1 -timeout \d+s \./\.\.\.\nran -C \. test ` +
-					`.*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.\n`,
-				`(?m)^ran -C \S+/e2e test -count=1 -race .*-run \^\(TestFleet\|TestKilled\)\$ \.$`,
-				`did NOT run for want of time: 2 tests .*\n  \./scripts: cold-start test-hostile\ntests passed`,
+				`(?m)^ok ran -C \. test .*-race -short .* \./reservations/\.\.\.$`,
+				`(?m)^ok ran -C \. test .*-race -shuffle=on .* \./worker .* mod/a$`,
+				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
+				`(?m)^ok ran -C \. test .*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.$`,
+				`(?m)^ok ran -C browser test`, `(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
 			},
-			not: "/reservations test",
-		},
-		"no time for one": {
-			all: true, env: []string{in(time.Hour), later},
-			says: []string{
-				`did NOT run for want of time: 3 tests .*\n  \./e2e: TestKilled\n  \./scripts: cold-start test-hostile\ntests ` +
-					`passed`,
-			},
-		},
-		"no time": {
-			all: true, env: []string{in(-time.Hour)},
-			says: []string{
-				`-timeout 60s`,
-				`did NOT run for want of time: 6 tests .*\n  \./e2e: TestKilled\n  \./reservations: TestHistories\n  \./scripts: ` +
-					`browser cold-start coverage test-hostile\n`,
-			},
-			not: "-cover",
 		},
 		"a package fails": {
-			env: []string{"FAILS=mod/a"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed",
+			env: []string{"FAILS=mod/a"}, code: 1,
+			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above", `\./e2e`}, not: "passed",
 		},
-		"the bench fails": {
-			env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed",
-		},
+		"the bench fails":   {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed"},
+		"an alert fails":    {env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed"},
+		"it does not build": {env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "passed in"},
 		"no browser": {
-			all: true, env: []string{in(5 * time.Hour), later, "CHROMIUM=nothing-of-that-name"}, code: 1,
+			all: true, env: []string{"CHROMIUM=nothing-of-that-name"}, code: 1,
 			says: []string{"nothing-of-that-name is no program", "FAIL: scripts/browser", "-coverpkg"}, not: "ran -C browser",
 		},
-		"a page fails": {
-			all: true, env: []string{"FAILS=-C browser", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: see above"},
-			not: "passed",
+		"a page fails": {all: true, env: []string{"FAILS=-C browser"}, code: 1, says: []string{"FAIL: go -C browser"}},
+		"not covered":  {all: true, env: []string{"COVERED=0"}, code: 1, says: []string{"FAIL: coverage"}, not: "tests passed"},
+		"no cold start": {
+			all: true, env: []string{"COLD_START=false"}, code: 1, says: []string{"FAIL: false"}, not: "tests passed",
 		},
-		"an alert fails": {
-			env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: see above", `\./e2e`}, not: "passed",
-		},
-		"a long test fails": {
-			all: true, env: []string{"FAILS=-run", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: see above"},
-			not: "passed",
-		},
-		"not covered": {
-			all: true, env: []string{"COVERED=0", in(5 * time.Hour), later}, code: 1, says: []string{"FAIL: coverage"},
-			not: "passed",
+		"a hostile test is missing": {
+			all: true, env: []string{"HIDDEN=TestBombs"}, code: 1,
+			says: []string{"TestBombs did not run", "FAIL: scripts/test-hostile"}, not: "tests passed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +82,7 @@ func TestTest(t *testing.T) {
 			if tc.all {
 				args = append(args, "all")
 			}
-			code, out := runWith(t, "scripts/test", args, append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", other}, tc.env...),
+			code, out := runWith(t, "scripts/test", args, append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", "COLD_START=echo started cold"}, tc.env...),
 				program{"go", fakeGo})
 			if code != tc.code || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("exit code %d, wanted %d, and no %q", code, tc.code, tc.not)
