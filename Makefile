@@ -26,10 +26,10 @@ help: ## print this list
 demo: ## a fleet of workers against a limited provider, on this machine alone (no services)
 	go run ./cmd/headway demo
 
-test: compiler ## the tests with the race detector, six minutes; starts Redis and MongoDB, and stops them
+test: compiler ## the tests, the longest ones in part, four minutes; starts Redis and MongoDB, and stops them
 	@scripts/services run scripts/test
 
-test-all: compiler ## the same, then the long ones: fleets, histories and the cold start
+test-all: compiler ## every test in full, coverage, a browser and a cold start, about twelve minutes
 	@scripts/services run scripts/test all
 
 test-short: compiler ## the tests that need no services

@@ -1,16 +1,11 @@
-// Package e2e tests the whole system. The commands run as processes, on a real Redis and a real MongoDB-compatible
-// server. A provider process counts the calls by its own clock and its own code. Workers are killed, and services
-// become unreachable, during the tests.
+// Package e2e tests what needs processes, signals and real services: the commands run as processes, on a real Redis and
+// a real MongoDB-compatible server. Workers are killed and stopped, and services become unreachable. What does not need
+// that is tested in virtual time, by package internal/test/fleets: how much of a limit is used, how late tasks start,
+// in which order, and what an exact provider sees.
 //
-// What needs no process, signal or wall clock is tested in virtual time, by package internal/test/fleets.
+// No test measures time, so the tests run side by side, on a busy machine as well. A worker logs for each start when
+// the bucket let it start, by the clock of the store. The tests judge these times by the limit, exactly: how long the
+// machine needs from there to the call changes nothing. The provider process counts the calls of each task.
 //
-// The tests measure a limit, so they run one after the other, for about 15 minutes. With -short they are smaller and
-// less strict, run at the same time, and the longest ones are skipped. Each test logs its figures; `go test -v` shows
-// them.
-//
-// A busy machine delays workers between the answer of the bucket and the call. Delayed calls may arrive together and
-// be refused. A failed test logs these delays.
-//
-// HEADWAY_E2E_LOGS names a folder for the logs of all processes. With HEADWAY_STRICT_TIMING=1 the tests also judge
-// the lateness of the demo.
+// HEADWAY_E2E_LOGS names a folder for the logs of all processes. `go test -v` shows figures.
 package e2e

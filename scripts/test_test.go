@@ -40,10 +40,9 @@ func TestTest(t *testing.T) {
 			says: []string{
 				`(?m)^ok ran -C \. test .*-race -short .* \./worker .* mod/a mod/reservations$`,
 				`(?m)^ok ran -C \. test .* -short .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
-				`(?m)^ok ran -C bench test .*-short \./\.\.\.$`,
-				`(?m)^ok ran -C deploy/tests test .*-short \./\.\.\.$`, `tests passed`,
+				`tests passed`,
 			},
-			not: "-cover",
+			not: "-C bench",
 		},
 		"all": {
 			all: true,
@@ -52,15 +51,15 @@ func TestTest(t *testing.T) {
 				`(?m)^ok ran -C \. test .*-race -shuffle=on .* \./worker .* mod/a$`,
 				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
 				`(?m)^ok ran -C \. test .*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.$`,
-				`(?m)^ok ran -C browser test`, `(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
+				`(?m)^ok ran -C browser test`, `(?m)^ok ran -C bench test`, `(?m)^ok ran -C deploy/tests test`, `(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
 			},
 		},
 		"a package fails": {
 			env: []string{"FAILS=mod/a"}, code: 1,
 			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above", `\./e2e`}, not: "passed",
 		},
-		"the bench fails":   {env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed"},
-		"an alert fails":    {env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed"},
+		"the bench fails":   {all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed"},
+		"an alert fails":    {all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed"},
 		"it does not build": {env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "passed in"},
 		"no browser": {
 			all: true, env: []string{"CHROMIUM=nothing-of-that-name"}, code: 1,
