@@ -140,7 +140,7 @@ func TestNothingIsReservedForCancelledTasks(t *testing.T) {
 	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
 		const many, rest = 600, 50
 		f.start(size)
-		f.Backlog(many, numbered, reserved)
+		f.Backlog(many, numbered)
 		f.await(rest)
 		var ids []string
 		for n := range many - rest {
