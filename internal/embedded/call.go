@@ -46,9 +46,7 @@ func single(l *lua.LState, field string, of func(string) string) int {
 	if !ok || l.GetTop() != 1 {
 		return fail(l, "wrong number or type of arguments", false)
 	}
-	t := l.NewTable()
-	t.RawSetString(field, lua.LString(of(string(text))))
-	l.Push(t)
+	l.Push(table(l, field, of(string(text))))
 	return 1
 }
 
@@ -68,7 +66,8 @@ func (s *scripts) call(l *lua.LState, raise bool) int {
 	if len(whole) == 0 {
 		return fail(l, "Please specify at least one argument for this redis lib call", raise)
 	}
-	command, srv := upper(whole[0]), s.redis.serving
+	whole[0] = upper(whole[0])
+	command, srv := whole[0], s.redis.serving
 	switch kinds[command] { //nolint:exhaustive // the others are seen to before
 	case data:
 	case unsupported:
@@ -84,7 +83,7 @@ func (s *scripts) call(l *lua.LState, raise bool) int {
 	}
 	s.calls.peer.Ctx = s.redis.nested[s.db]
 	s.calls.out.Reset()
-	s.redis.run(s.calls.peer, s.db, command, whole[1:])
+	s.redis.run(s.calls.peer, s.db, whole)
 	s.calls.peer.Flush()
 	value, err := readLua(l, s.calls.out.Bytes())
 	switch {

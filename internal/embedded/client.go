@@ -149,7 +149,7 @@ func (r *Redis) runFor(c *server.Peer, of *client, commands ...[]string) {
 		out.peer.Ctx = r.nested[of.db]
 		r.expire()
 		for _, command := range commands {
-			r.run(out.peer, of.db, command[0], command[1:])
+			r.run(out.peer, of.db, command)
 		}
 	}()
 	out.peer.Flush()

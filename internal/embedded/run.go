@@ -6,9 +6,10 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// run runs one command on the data of a database. The caller holds the lock, and c has the nested context of the
-// database.
-func (r *Redis) run(c *server.Peer, db int, command string, args []string) {
+// run runs one command, with its name in upper case, on the data of a database. The caller holds the lock, and c has
+// the nested context of the database.
+func (r *Redis) run(c *server.Peer, db int, whole []string) {
+	command, args := whole[0], whole[1:]
 	switch command {
 	case "INFO":
 		if len(args) == 1 && (strings.EqualFold(args[0], "server") || strings.EqualFold(args[0], "memory")) {
@@ -24,7 +25,7 @@ func (r *Redis) run(c *server.Peer, db int, command string, args []string) {
 			return
 		}
 	case "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "SET", "SETEX", "PSETEX", "GETEX":
-		r.setTTL(c, db, command, args)
+		r.setTTL(c, db, whole)
 		return
 	case "COPY":
 		if len(args) > 3 || len(args) == 3 && upper(args[2]) != "REPLACE" {
@@ -32,7 +33,7 @@ func (r *Redis) run(c *server.Peer, db int, command string, args []string) {
 			return
 		}
 	}
-	r.serving.Dispatch(c, append([]string{command}, args...))
+	r.serving.Dispatch(c, whole)
 	switch command {
 	case "RENAME", "RENAMENX", "COPY":
 		if len(args) > 1 {

@@ -116,6 +116,8 @@ func (s *scripts) load(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Lua 5.0's table arg, which gopher-lua makes for each run although no script can see it.
+	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s.known[sum] = proto
 	s.redis.names.Store(sum, nameOf(text, sum))
 	return sum, nil

@@ -13,9 +13,10 @@ const longest = 9e12
 
 func upper(text string) string { return strings.ToUpper(text) }
 
-// setTTL runs the commands that set a time to live, or may do so, with one that counts from the base of expiry.
-func (r *Redis) setTTL(c *server.Peer, db int, command string, args []string) {
-	whole := append([]string{command}, args...)
+// setTTL runs the commands that set a time to live, or may do so, with one that counts from the base of expiry. It
+// overwrites the arguments.
+func (r *Redis) setTTL(c *server.Peer, db int, whole []string) {
+	command, args := whole[0], whole[1:]
 	at := int64(0) // when the key expires; zero: the command sets no time, or is malformed
 	switch command {
 	case "SET", "GETEX":

@@ -27,9 +27,9 @@ func readValue(l *lua.LState, answer []byte) (lua.LValue, []byte) {
 	line, rest := answer[1:end-1], answer[end+1:]
 	switch answer[0] {
 	case '+':
-		return field(l, "ok", string(line)), rest
+		return table(l, "ok", string(line)), rest
 	case '-':
-		return field(l, "err", string(line)), rest
+		return table(l, "err", string(line)), rest
 	case ':':
 		n, _ := strconv.ParseInt(string(line), 10, 64)
 		return lua.LNumber(n), rest
@@ -56,7 +56,8 @@ func readValue(l *lua.LState, answer []byte) (lua.LValue, []byte) {
 	}
 }
 
-func field(l *lua.LState, name, text string) *lua.LTable {
+// table returns a table with one field.
+func table(l *lua.LState, name, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(name, lua.LString(text))
 	return t

@@ -111,8 +111,11 @@ func (s *stream) set(change func()) {
 	s.wake()
 }
 
-// end is one side of a connection.
-type end struct{ in, out *stream }
+// end is one side of a connection. One goroutine at a time reads from it.
+type end struct {
+	in, out *stream
+	timer   *time.Timer // of the read that waits
+}
 
 func (e *end) Read(b []byte) (int, error) {
 	for {
@@ -124,12 +127,16 @@ func (e *end) Read(b []byte) (int, error) {
 			<-e.in.changed
 			continue
 		}
-		timer := time.NewTimer(time.Until(wake))
+		if e.timer == nil {
+			e.timer = time.NewTimer(time.Until(wake))
+		} else {
+			e.timer.Reset(time.Until(wake))
+		}
 		select {
 		case <-e.in.changed:
-		case <-timer.C:
+		case <-e.timer.C:
 		}
-		timer.Stop()
+		e.timer.Stop()
 	}
 }
 
