@@ -35,7 +35,8 @@ type Recurring struct {
 	// e.g. "@daily"; or an interval, e.g. "@every 5m", of at least a second: its ticks are the multiples of it since
 	// 1970 UTC.
 	Spec string
-	// Zone is the time zone of an expression, e.g. "Europe/Berlin". Defaults to UTC.
+	// Zone is the time zone of an expression, e.g. "Europe/Berlin". Defaults to UTC. A local time that a change of the
+	// clocks leaves out has no tick. One that comes twice ticks the first time, if the expression is not for every hour.
 	Zone string
 	// StartWithin bounds how late a tick may start: its task ends as expired then, and a missed tick that is older is
 	// not enqueued. Zero means any time.

@@ -16,7 +16,7 @@ const everyPrefix = "@every "
 const everyLeast = time.Second
 
 // searchLongest is how far back the last tick is looked for: no expression has ticks that are further apart than the
-// five years for which cron.Schedule.Next looks.
+// five years for which localTicks looks.
 const searchLongest = 5 * 366 * 24 * time.Hour
 
 // schedule says when a recurring task is due. All processes of a fleet get the same ticks.
@@ -49,15 +49,13 @@ func parseSchedule(spec, zone string) (schedule, error) {
 	if err != nil || zone == "Local" {
 		return schedule{}, invalid("zone", "%q is not known: use a name such as Europe/Berlin, or UTC", zone)
 	}
-	parsed, err := cron.ParseStandard("CRON_TZ=UTC " + strings.TrimSpace(spec))
+	parsed, err := cron.ParseStandard("CRON_TZ=UTC " + withSunday(strings.TrimSpace(spec)))
 	if err != nil {
 		return schedule{}, fmt.Errorf(`%q must be minute, hour, day, month and weekday, e.g. "0 3 * * *", `+
 			`or "@daily", or "@every 5m": %w`, spec, err)
 	}
-	if s, ok := parsed.(*cron.SpecSchedule); ok {
-		s.Location = location
-	}
-	s := schedule{text: "CRON_TZ=" + location.String() + " " + spec, next: parsed.Next}
+	local := localTicks{location: location, next: parsed.Next, hourly: isHourly(parsed)}
+	s := schedule{text: "CRON_TZ=" + location.String() + " " + spec, next: local.after}
 	if s.next(time.Unix(0, 0)).IsZero() {
 		return schedule{}, fmt.Errorf("%q is never due", spec)
 	}
