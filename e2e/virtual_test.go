@@ -174,17 +174,17 @@ func (b both) numbers(o *observed) (n numbers) {
 	return n
 }
 
-// A fleet in real time is no faster than in virtual time, where no time is lost: whatever a busy machine does. How close
-// they are is what BenchmarkVirtualAndReal prints.
+// A fleet in real time is no faster than in virtual time, where no time is lost, whatever a busy machine does.
+// BenchmarkVirtualAndReal prints how close they are.
 func TestVirtualIsNotSlower(t *testing.T) {
 	t.Parallel()
 	b := both{count: 100, rate: 20, capacity: 5}
-	virtual, real := b.numbers(b.virtual(t)), b.numbers(b.real(t))
-	t.Logf("virtual %+v, real %+v", virtual, real)
+	virtual, actual := b.numbers(b.virtual(t)), b.numbers(b.real(t))
+	t.Logf("virtual %+v, real %+v", virtual, actual)
 	least := func(d time.Duration) time.Duration { return d*98/100 - 50*time.Millisecond }
-	if real.last < least(virtual.last) || real.p50 < least(virtual.p50) || real.p90 < least(virtual.p90) ||
-		real.use > 1.001 || virtual.use > 1.001 || virtual.use < .98 || real.deliveries < 1 || virtual.deliveries > 2 {
-		t.Errorf("virtual %+v, real %+v", virtual, real)
+	if actual.last < least(virtual.last) || actual.p50 < least(virtual.p50) || actual.p90 < least(virtual.p90) ||
+		actual.use > 1.001 || virtual.use > 1.001 || virtual.use < .98 || actual.deliveries < 1 || virtual.deliveries > 2 {
+		t.Errorf("virtual %+v, real %+v", virtual, actual)
 	}
 }
 
@@ -194,32 +194,36 @@ func BenchmarkVirtualAndReal(b *testing.B) {
 		f := both{count: 300, rate: 10, capacity: 10, options: tasks.Options{Reserved: reserved}}
 		b.Run(fmt.Sprintf("reserved=%t", reserved), func(b *testing.B) {
 			for b.Loop() {
-				f.compare(b)
+				compare(b, f)
 			}
 		})
 	}
 }
 
-func (b both) compare(tb *testing.B) {
-	tb.Helper()
+// compare prints the figures of a fleet both ways.
+func compare(b *testing.B, f both) {
+	b.Helper()
 	var virtual numbers
-	run := testing.InternalTest{Name: tb.Name(), F: func(t *testing.T) { virtual = b.numbers(b.virtual(t)) }}
+	run := testing.InternalTest{Name: b.Name(), F: func(t *testing.T) {
+		t.Helper()
+		virtual = f.numbers(f.virtual(t))
+	}}
 	if !testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{run}) {
-		tb.FailNow()
+		b.FailNow()
 	}
-	real := b.numbers(b.real(tb))
+	actual := f.numbers(f.real(b))
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(name, format string, v, r float64) {
 		fmt.Fprintf(w, "%s\t"+format+"\t"+format+"\t%+.2f %%\n", name, v, r, 100*(r/v-1))
 	}
 	fmt.Fprintln(w, "\tvirtual\treal\tdifference")
-	row("last start, s", "%.3f", virtual.last.Seconds(), real.last.Seconds())
-	row("use of the limit, %", "%.2f", 100*virtual.use, 100*real.use)
-	row("wait p50, s", "%.3f", virtual.p50.Seconds(), real.p50.Seconds())
-	row("wait p90, s", "%.3f", virtual.p90.Seconds(), real.p90.Seconds())
-	row("deliveries a task", "%.3f", virtual.deliveries, real.deliveries)
+	row("last start, s", "%.3f", virtual.last.Seconds(), actual.last.Seconds())
+	row("use of the limit, %", "%.2f", 100*virtual.use, 100*actual.use)
+	row("wait p50, s", "%.3f", virtual.p50.Seconds(), actual.p50.Seconds())
+	row("wait p90, s", "%.3f", virtual.p90.Seconds(), actual.p90.Seconds())
+	row("deliveries a task", "%.3f", virtual.deliveries, actual.deliveries)
 	_ = w.Flush() // a strings.Builder never fails
-	tb.Log("\n" + text.String())
-	tb.ReportMetric(100*(real.p90.Seconds()/virtual.p90.Seconds()-1), "%-p90")
+	b.Log("\n" + text.String())
+	b.ReportMetric(100*(actual.p90.Seconds()/virtual.p90.Seconds()-1), "%-p90")
 }

@@ -35,6 +35,7 @@ func play(b *testing.B, lasts time.Duration, do func(f *headwaytest.Fleet)) {
 	var r headwaytest.Report
 	began := cpuTime(b)
 	run := testing.InternalTest{Name: b.Name(), F: func(t *testing.T) {
+		t.Helper()
 		headwaytest.Run(t, func(f *headwaytest.Fleet) {
 			do(f)
 			if r = f.Report(); r.Violations > 0 || r.Lost > 0 || r.Done != r.Tasks {

@@ -2,13 +2,14 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// Clocks are changed on these days: Berlin from 2 to 3 on 29 March and from 3 to 2 on 25 October, Havana from 0 to 1 on
-// 8 March and from 1 to 0 on 1 November, Lord Howe by half an hour, from 2 to 1:30 on 5 April and from 2 to 2:30 on 4
-// October. In Apia, 30 December 2011 was left out.
+// Berlin changes its clocks from 2 to 3 on 29 March, and from 3 to 2 on 25 October. Havana changes them from 0 to 1 on
+// 8 March, and from 1 to 0 on 1 November. Lord Howe changes them from 2 to 1:30 on 5 April, and from 2 to 2:30 on 4
+// October. Apia left out 30 December 2011.
 func TestTicksWhenClocksAreChanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -16,51 +17,85 @@ func TestTicksWhenClocksAreChanged(t *testing.T) {
 		want                    []string
 	}{
 		// A fixed hour ticks once where it comes twice: the first time.
-		{"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z",
-			[]string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
+		{
+			"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z",
+			[]string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"},
+		},
 		{"0 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", []string{"2026-10-25T00:00:00Z"}},
 		{"0 3 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", []string{"2026-10-25T02:00:00Z"}},
-		{"0 0 * * *", "America/Havana", "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z",
-			[]string{"2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"}},
+		{
+			"0 0 * * *", "America/Havana", "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z",
+			[]string{"2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
+		},
 		{"@daily", "America/Havana", "2026-10-31T12:00:00Z", "2026-11-01T12:00:00Z", []string{"2026-11-01T04:00:00Z"}},
-		{"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
-			[]string{"2026-04-04T14:45:00Z"}},
-		{"15 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
-			[]string{"2026-04-04T14:15:00Z"}},
-		{"15 2 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
-			[]string{"2026-04-04T15:45:00Z"}},
-		{"*/20 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z",
-			[]string{"2026-10-25T00:00:00Z", "2026-10-25T00:20:00Z", "2026-10-25T00:40:00Z"}},
-		{"30 1-3 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z",
-			[]string{"2026-10-24T23:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T02:30:00Z"}},
-		{"0 */2 * * *", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T04:00:00Z",
-			[]string{"2026-10-25T00:00:00Z", "2026-10-25T03:00:00Z"}},
+		{
+			"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
+			[]string{"2026-04-04T14:45:00Z"},
+		},
+		{
+			"15 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
+			[]string{"2026-04-04T14:15:00Z"},
+		},
+		{
+			"15 2 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-05T00:00:00Z",
+			[]string{"2026-04-04T15:45:00Z"},
+		},
+		{
+			"*/20 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z",
+			[]string{"2026-10-25T00:00:00Z", "2026-10-25T00:20:00Z", "2026-10-25T00:40:00Z"},
+		},
+		{
+			"30 1-3 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z",
+			[]string{"2026-10-24T23:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T02:30:00Z"},
+		},
+		{
+			"0 */2 * * *", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T04:00:00Z",
+			[]string{"2026-10-25T00:00:00Z", "2026-10-25T03:00:00Z"},
+		},
 		// An hourly one ticks in each hour that passes.
-		{"30 * * * *", "Europe/Berlin", "2026-10-24T23:00:00Z", "2026-10-25T03:00:00Z",
-			[]string{"2026-10-24T23:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"}},
-		{"0 0-23 * * *", "America/Havana", "2026-11-01T03:30:00Z", "2026-11-01T06:30:00Z",
-			[]string{"2026-11-01T04:00:00Z", "2026-11-01T05:00:00Z", "2026-11-01T06:00:00Z"}},
-		{"@hourly", "Australia/Lord_Howe", "2026-04-04T13:30:00Z", "2026-04-04T17:00:00Z",
-			[]string{"2026-04-04T14:00:00Z", "2026-04-04T15:30:00Z", "2026-04-04T16:30:00Z"}},
-		{"*/15 * * * *", "Australia/Lord_Howe", "2026-04-04T14:30:00Z", "2026-04-04T15:45:00Z",
-			[]string{"2026-04-04T14:45:00Z", "2026-04-04T15:00:00Z", "2026-04-04T15:15:00Z", "2026-04-04T15:30:00Z",
-				"2026-04-04T15:45:00Z"}},
+		{
+			"30 * * * *", "Europe/Berlin", "2026-10-24T23:00:00Z", "2026-10-25T03:00:00Z",
+			[]string{"2026-10-24T23:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"},
+		},
+		{
+			"0 0-23 * * *", "America/Havana", "2026-11-01T03:30:00Z", "2026-11-01T06:30:00Z",
+			[]string{"2026-11-01T04:00:00Z", "2026-11-01T05:00:00Z", "2026-11-01T06:00:00Z"},
+		},
+		{
+			"@hourly", "Australia/Lord_Howe", "2026-04-04T13:30:00Z", "2026-04-04T17:00:00Z",
+			[]string{"2026-04-04T14:00:00Z", "2026-04-04T15:30:00Z", "2026-04-04T16:30:00Z"},
+		},
+		{
+			"*/15 * * * *", "Australia/Lord_Howe", "2026-04-04T14:30:00Z", "2026-04-04T15:45:00Z",
+			[]string{
+				"2026-04-04T14:45:00Z", "2026-04-04T15:00:00Z", "2026-04-04T15:15:00Z", "2026-04-04T15:30:00Z",
+				"2026-04-04T15:45:00Z",
+			},
+		},
 		// A local time that is left out has no tick.
 		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T12:00:00Z", []string{"2026-03-30T00:30:00Z"}},
 		{"0 3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z", []string{"2026-03-29T01:00:00Z"}},
 		{"0 0 * * *", "America/Havana", "2026-03-07T12:00:00Z", "2026-03-09T12:00:00Z", []string{"2026-03-09T04:00:00Z"}},
 		{"0 1 * * *", "America/Havana", "2026-03-07T12:00:00Z", "2026-03-08T12:00:00Z", []string{"2026-03-08T05:00:00Z"}},
 		{"15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-04T12:00:00Z", nil},
-		{"45 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-04T12:00:00Z",
-			[]string{"2026-10-03T15:45:00Z"}},
-		{"30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T02:00:00Z",
-			[]string{"2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"}},
-		{"0 9 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", "2011-12-31T12:00:00Z",
-			[]string{"2011-12-29T19:00:00Z", "2011-12-30T19:00:00Z"}},
+		{
+			"45 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-04T12:00:00Z",
+			[]string{"2026-10-03T15:45:00Z"},
+		},
+		{
+			"30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T02:00:00Z",
+			[]string{"2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"},
+		},
+		{
+			"0 9 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", "2011-12-31T12:00:00Z",
+			[]string{"2011-12-29T19:00:00Z", "2011-12-30T19:00:00Z"},
+		},
 		{"0 9 30 12 *", "Pacific/Apia", "2011-12-29T12:00:00Z", "2012-12-31T12:00:00Z", []string{"2012-12-29T19:00:00Z"}},
 		// Intervals have no zone.
-		{"@every 1h", "", "2026-10-25T00:30:00Z", "2026-10-25T02:30:00Z",
-			[]string{"2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"}},
+		{
+			"@every 1h", "", "2026-10-25T00:30:00Z", "2026-10-25T02:30:00Z",
+			[]string{"2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"},
+		},
 	} {
 		s, err := parseSchedule(c.spec, c.zone)
 		if err != nil {
@@ -82,7 +117,8 @@ func TestTicksWhenClocksAreChanged(t *testing.T) {
 	}
 }
 
-// Weekdays are those of Vixie cron: 0 and 7 are Sundays, and a range may end with one. 5 January 2026 is a Monday.
+// Weekdays have the numbers of Vixie cron: 0 and 7 are Sundays, and a range may end with one. The first day is a
+// Monday.
 func TestWeekdays(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{
@@ -98,15 +134,18 @@ func TestWeekdays(t *testing.T) {
 			t.Errorf("%q: %v", spec, err)
 			continue
 		}
-		got, monday := "", time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+		var got []string
+		monday := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 		for at := s.next(monday.Add(-1)); at.Before(monday.AddDate(0, 0, 7)); at = s.next(at) {
-			got += " " + at.Weekday().String()[:3]
+			got = append(got, at.Weekday().String()[:3])
 		}
-		if got != " "+want {
-			t.Errorf("%q:%s, want %s", spec, got, want)
+		if !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%q: %s, want %s", spec, got, want)
 		}
 	}
-	for _, spec := range []string{"0 0 * * 8", "0 0 * * 5-8", "0 0 * * 7-5", "0 0 * * fri-son", "0 0 * * 5-7/0", "7 0 * *"} {
+	for _, spec := range []string{
+		"0 0 * * 8", "0 0 * * 5-8", "0 0 * * 7-5", "0 0 * * fri-son", "0 0 * * 5-7/0", "7 0 * *",
+	} {
 		if _, err := parseSchedule(spec, ""); err == nil {
 			t.Errorf("%q is no error", spec)
 		}

@@ -20,8 +20,10 @@ type Summary struct {
 	Key string `json:"key,omitempty"` // the name of the API key; each has a limit of its own
 }
 
+// TaskType names tasks of this kind in the queue.
 func (Summary) TaskType() string { return "summary" }
 
+// Charges are what a task takes from its limit.
 func (s Summary) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "openai", Key: s.Key, Tokens: reservations.Tokens{"requests": 1}}}
 }

@@ -105,7 +105,7 @@ type figures struct {
 	use            float64 // of the scarcest meter until the last start
 }
 
-// figures are those of the calls of a flow, or of all calls.
+// figures returns the figures of a flow, or of all calls.
 func (p played) figures(flow string, starts []time.Duration) figures {
 	var waits []time.Duration
 	used := map[string]float64{}
@@ -131,14 +131,15 @@ func (p played) figures(flow string, starts []time.Duration) figures {
 }
 
 // judge fails if a fleet differs from its simulation.
-func (g figures) judge(t *testing.T, flow string, real figures) {
+func (g figures) judge(t *testing.T, flow string, fleet figures) {
 	t.Helper()
-	t.Logf("flow %q: simulated %v, the fleet %v", flow, g, real)
+	t.Logf("flow %q: simulated %v, the fleet %v", flow, g, fleet)
 	differ := func(a, b time.Duration) bool {
 		return (a - b).Abs() > max(ahead, time.Duration(near*float64(a)))
 	}
-	if differ(g.last, real.last) || differ(g.p50, real.p50) || differ(g.p90, real.p90) || math.Abs(g.use-real.use) > near {
-		t.Errorf("flow %q: simulated %v, the fleet %v", flow, g, real)
+	if differ(g.last, fleet.last) || differ(g.p50, fleet.p50) || differ(g.p90, fleet.p90) ||
+		math.Abs(g.use-fleet.use) > near {
+		t.Errorf("flow %q: simulated %v, the fleet %v", flow, g, fleet)
 	}
 }
 
@@ -170,15 +171,16 @@ func TestSimulationIsTrue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, world{
-				limits: []reservations.Limit{p.limit}, provider: headwaytest.Provider{Latency: headwaytest.Between(p.lasts, p.lasts)},
+				limits:   []reservations.Limit{p.limit},
+				provider: headwaytest.Provider{Latency: headwaytest.Between(p.lasts, p.lasts)},
 			}, func(f *fleet) {
-				simulated, real := p.simulated(t), p.real(f)
+				simulated, actual := p.simulated(t), p.real(f)
 				flows := []string{""}
 				if p.calls[0].Flow != "" {
 					flows = append(flows, "acme", "globex", "initech")
 				}
 				for _, flow := range flows {
-					p.figures(flow, simulated).judge(t, flow, p.figures(flow, real))
+					p.figures(flow, simulated).judge(t, flow, p.figures(flow, actual))
 				}
 			})
 		})

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestFullDay is the day in full for `make test-all`: with -short it has two hours.
-func TestFullDay(t *testing.T) {
+func TestFullDay(t *testing.T) { //nolint:paralleltest // the day is
 	longtest.Only(t, time.Minute)
 	TestNoRefusalInADay(t)
 }

@@ -11,6 +11,7 @@ import (
 
 // No call exceeds the limit in a day in which a worker dies and Redis is away.
 func TestNoRefusalInADay(t *testing.T) {
+	t.Parallel()
 	day := 24 * time.Hour
 	if testing.Short() {
 		day = 2 * time.Hour

@@ -11,6 +11,7 @@ import (
 
 // What happens when Redis is away from 09:00 to 09:15?
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	headwaytest.Run(t, func(f *headwaytest.Fleet) {
 		api := f.Provider("openai", headwaytest.Provider{Latency: headwaytest.Between(time.Second, 20*time.Second)})
 		f.Workers(3, func(w *worker.Worker) { worker.Handle(w, newHandler(api.Client())) })

@@ -13,8 +13,10 @@ import (
 
 // What does a second key buy? Three calls a minute arrive, and from 09:30 to 10:00 twelve more.
 func TestSecondKey(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{1, 2} {
 		t.Run(fmt.Sprintf("keys=%d", keys), func(t *testing.T) {
+			t.Parallel()
 			headwaytest.Run(t, func(f *headwaytest.Fleet) {
 				api := f.Provider("openai", headwaytest.Provider{
 					Latency: headwaytest.Between(time.Second, 20*time.Second),
