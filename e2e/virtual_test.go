@@ -27,7 +27,6 @@ type both struct {
 	count    int
 	rate     float64 // a second
 	capacity float64
-	options  tasks.Options
 }
 
 // numbered is a call of both.
@@ -104,7 +103,7 @@ func (b both) virtual(t *testing.T) (o *observed) {
 		f.Workers(fleet, func(w *worker.Worker) { b.handle(w, o) }, b.config(o))
 		f.Run(3 * time.Second)
 		o.began = time.Now()
-		f.Backlog(b.count, func(n int) tasks.Args { return numbered{N: n} }, b.options)
+		f.Backlog(b.count, func(n int) tasks.Args { return numbered{N: n} })
 		<-o.all
 	}, headwaytest.Limits(b.limit()), headwaytest.Network(100*time.Microsecond, 300*time.Microsecond))
 	return o
@@ -145,7 +144,7 @@ func (b both) real(tb testing.TB) *observed {
 		all = append(all, numbered{N: n})
 	}
 	o.began = time.Now()
-	if _, err = s.EnqueueMany(tb.Context(), all, b.options); err != nil {
+	if _, err = s.EnqueueMany(tb.Context(), all); err != nil {
 		tb.Fatal(err)
 	}
 	select {
@@ -190,13 +189,8 @@ func TestVirtualIsNotSlower(t *testing.T) {
 
 // BenchmarkVirtualAndReal prints one fleet both ways. Run it with -benchtime 1x on a quiet machine.
 func BenchmarkVirtualAndReal(b *testing.B) {
-	for _, reserved := range []bool{false, true} {
-		f := both{count: 300, rate: 10, capacity: 10, options: tasks.Options{Reserved: reserved}}
-		b.Run(fmt.Sprintf("reserved=%t", reserved), func(b *testing.B) {
-			for b.Loop() {
-				compare(b, f)
-			}
-		})
+	for b.Loop() {
+		compare(b, both{count: 300, rate: 10, capacity: 10})
 	}
 }
 

@@ -29,9 +29,6 @@ type played struct {
 	lasts time.Duration // each call
 	times []time.Duration
 	calls []call
-	// options are of all tasks. Without Reserved, a burst that meets an idle fleet has no places yet: as many calls as the
-	// workers have slots start in the order of their arrival, whatever their flow.
-	options tasks.Options
 }
 
 // backlog are calls that are there at the start.
@@ -81,9 +78,9 @@ func (p played) real(f *fleet) (starts []time.Duration) {
 	began := time.Now()
 	of := func(n int) tasks.Args { return p.calls[n] }
 	if p.times[len(p.times)-1] == 0 {
-		f.Backlog(len(p.calls), of, p.options)
+		f.Backlog(len(p.calls), of)
 	} else {
-		f.Replay(p.times, of, p.options)
+		f.Replay(p.times, of)
 		f.Run(p.times[len(p.times)-1] + time.Second)
 	}
 	f.end(len(p.calls))
@@ -160,13 +157,11 @@ func TestSimulationIsTrue(t *testing.T) {
 		return call{N: n, Tokens: tokens, Used: tokens * float64(3+n%6) / 10}
 	}
 	flows := func(n int) call { return call{N: n, Flow: []string{"acme", "globex", "initech"}[n%3]} }
-	inFlows := backlog(shared, time.Second, 600, flows)
-	inFlows.options = reserved
 	for name, p := range map[string]played{
 		"backlog":       backlog(requestsOnly, time.Second, 600, func(n int) call { return call{N: n} }),
 		"two meters":    arrivals(chats, 4*time.Second, 600, 8, chat),
 		"too many":      arrivals(chats, 4*time.Second, 600, 14, chat),
-		"flows":         inFlows,
+		"flows":         backlog(shared, time.Second, 600, flows),
 		"flows by time": arrivals(shared, time.Second, 600, 11, flows),
 	} {
 		t.Run(name, func(t *testing.T) {
