@@ -158,7 +158,7 @@ func batchOf(t deadletter.Task) string {
 	var payload struct {
 		Batch batchref.Ref `json:"batch"`
 	}
-	if json.Unmarshal(t.Payload, &payload) != nil || payload.Batch != ref {
+	if json.Unmarshal(t.Payload, &payload) != nil || payload.Batch.TaskID() != t.ID {
 		return ""
 	}
 	return ref.Batch

@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/batchref"
 )
 
 // LimitsBetween stands between the limits of a batch where they are stored as one text.
@@ -29,6 +32,7 @@ type Batch struct {
 	ID   string `bson:"_id"  json:"batch"` // letters, digits, "-" and "_", at most 100 of them
 	Name string `bson:"name" json:"name"`  // for people, e.g. the name of the file
 	Hash string `bson:"hash" json:"-"`     // of the file's content
+	Key  string `bson:"key"  json:"-"`     // signs the references in its tasks; Open makes one where it is empty
 
 	Lines    int `bson:"lines"              json:"-"`        // number of the last line with a request; blank lines count
 	Requests int `bson:"requests,omitempty" json:"requests"` // how many lines have a request
@@ -67,6 +71,7 @@ func (s *Store) Open(ctx context.Context, b Batch) (stored Batch, existed bool, 
 	if b.State == "" {
 		b.State = StateOpen
 	}
+	b.Key = cmp.Or(b.Key, batchref.NewKey())
 	d := batchDocument{Batch: b, Expires: s.now().Add(Retention + outlive)}
 	_, err = s.batches.InsertOne(ctx, d)
 	if err == nil {

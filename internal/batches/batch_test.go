@@ -17,7 +17,7 @@ func TestOpen(t *testing.T) {
 	s := newStore(t)
 	want := batches.Batch{
 		ID: "b-1", Name: "in.jsonl", Hash: "h", Lines: 7, Created: time.UnixMilli(1_700_000_000_123).UTC(),
-		Limit: "openai", State: batches.StateOpen,
+		Key: "key", Limit: "openai", State: batches.StateOpen,
 	}
 	got, existed, err := s.Open(t.Context(), want)
 	if err != nil || existed {

@@ -2,6 +2,10 @@
 package batchref
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +20,28 @@ type Ref struct {
 	Line int `json:"line"`
 	// Round counts how often the request was put back after a failure.
 	Round int `json:"round,omitempty"`
+	// Mark proves that the process that enqueued the task knows the key of the batch. See Signed.
+	Mark string `json:"mark,omitempty"`
+}
+
+// NewKey returns the key of a new batch: a random text.
+func NewKey() string { return rand.Text() }
+
+// markBytes is the length of a mark, before it is a text.
+const markBytes = 16
+
+// Signed returns the reference with its mark. The key is the key of the batch, which no payload contains.
+func (r Ref) Signed(key string) Ref {
+	mac := hmac.New(sha256.New, []byte(key))
+	_, _ = mac.Write([]byte(r.TaskID())) // a hash has no error
+	r.Mark = base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:markBytes])
+	return r
+}
+
+// SignedBy reports whether the reference has its mark, by the key of its batch. A program that passes on the payloads
+// of others may enqueue a task that names any batch: such a task has no mark. An empty key signs nothing.
+func (r Ref) SignedBy(key string) bool {
+	return key != "" && hmac.Equal([]byte(r.Mark), []byte(r.Signed(key).Mark))
 }
 
 // TaskID returns the task's ID. The same request of the same round is enqueued once.

@@ -21,3 +21,28 @@ func TestRefIsInTheID(t *testing.T) {
 		}
 	}
 }
+
+// A mark is that of one request, one round and one key.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	key, other := batchref.NewKey(), batchref.NewKey()
+	good := batchref.Ref{Batch: "b", Line: 7, Round: 1}.Signed(key)
+	if !good.SignedBy(key) || !good.Signed(key).SignedBy(key) {
+		t.Errorf("%+v is not signed", good)
+	}
+	for name, change := range map[string]func(*batchref.Ref){
+		"no mark":        func(r *batchref.Ref) { r.Mark = "" },
+		"cut mark":       func(r *batchref.Ref) { r.Mark = r.Mark[1:] },
+		"another line":   func(r *batchref.Ref) { r.Line++ },
+		"another round":  func(r *batchref.Ref) { r.Round++ },
+		"another batch":  func(r *batchref.Ref) { r.Batch = "c" },
+		"shifted digits": func(r *batchref.Ref) { r.Batch, r.Line = "b-7", 1 },
+		"another key":    func(r *batchref.Ref) { *r = r.Signed(other) },
+		"an empty key":   func(r *batchref.Ref) { *r = r.Signed("") },
+	} {
+		forged := good
+		if change(&forged); forged.SignedBy(key) || forged.SignedBy("") {
+			t.Errorf("%s: %+v is signed", name, forged)
+		}
+	}
+}

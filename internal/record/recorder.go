@@ -36,6 +36,10 @@ const (
 // ErrCancelled is the reason why a task of a cancelled batch is dropped.
 var ErrCancelled = errors.New("its batch was cancelled")
 
+// ErrForged is the reason why a task is archived whose payload names a request of a batch, although the task was not
+// enqueued with this batch. Its end changes no result.
+var ErrForged = errors.New("the task was not enqueued as this request of a batch")
+
 // Recorder writes the results of one worker process. It is safe for concurrent use.
 type Recorder struct {
 	store  *batches.Store
@@ -137,9 +141,36 @@ func codeOf(err error) string {
 // errEnded means that the request has a result, or was put back meanwhile.
 var errEnded = errors.New("the request has a result")
 
+// genuine returns an error that matches ErrForged, and is permanent, unless the task is the request that its payload
+// names: it has the request's ID, and the mark that only an enqueuer of the batch can make. The key of a batch costs a
+// process one round trip.
+func (r *Recorder) genuine(ctx context.Context, task string, q Request) error {
+	forged := func(why string) error {
+		return tasks.Permanent(fmt.Errorf("%w: line %d of batch %.100q: %s", ErrForged, q.Ref.Line, q.Ref.Batch, why))
+	}
+	if task != q.Ref.TaskID() {
+		return forged("another task has the ID of that request")
+	}
+	return r.patiently(ctx, func(ctx context.Context) error {
+		key, err := r.states.key(ctx, q.Ref.Batch)
+		switch {
+		case err != nil:
+			return err
+		case key == "":
+			return forged("there is no such batch")
+		case !q.Ref.SignedBy(key):
+			return forged("its mark is missing or wrong")
+		}
+		return nil
+	})
+}
+
 // needless returns an error if no call must be made. It looks up only tasks that were delivered before, because that
 // costs a round trip before the call.
 func (r *Recorder) needless(ctx context.Context, a Attempt, q Request) error {
+	if err := r.genuine(ctx, a.ID, q); err != nil {
+		return err
+	}
 	if r.states.cancelled(q.Ref.Batch) { //nolint:contextcheck // the query runs in the background
 		if err := r.drop(ctx, q); err != nil {
 			return err

@@ -26,6 +26,8 @@ import (
 
 var errBroken = errors.New("broken")
 
+var discard = slog.New(slog.DiscardHandler)
+
 // status is an error with an answer of that status.
 func status(code int) error {
 	return &web.Error{Answer: web.Answer{StatusCode: code, RequestID: "req_1", Body: []byte(`{"error":{}}`)}}
@@ -46,7 +48,7 @@ func storeAt(t *testing.T, uri string) *batches.Store {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	s := batches.New(client.Database(database), batches.Options{})
-	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Lines: 100, Requests: 100}); err != nil {
+	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Key: "key", Lines: 100, Requests: 100}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -61,7 +63,7 @@ func newRecorder(t *testing.T) (*record.Recorder, *batches.Store) {
 
 func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 	t.Helper()
-	r := record.New(s, slog.New(slog.DiscardHandler), func(taskType string, payload []byte) (record.Request, bool) {
+	r := record.New(s, discard, func(taskType string, payload []byte) (record.Request, bool) {
 		return requestOf(len(payload)), taskType == "test" && len(payload) > 0
 	})
 	t.Cleanup(r.Close)
@@ -70,15 +72,15 @@ func recorderOf(t *testing.T, s *batches.Store) *record.Recorder {
 
 func requestOf(line int) record.Request {
 	return record.Request{
-		Ref: batchref.Ref{Batch: "b", Line: line}, Model: "m", Line: batch.Line{
+		Ref: batchref.Ref{Batch: "b", Line: line}.Signed("key"), Model: "m", Line: batch.Line{
 			CustomID: "x", Method: "POST", URL: "/v1/a", Body: json.RawMessage(`{"a":"<"}`),
 		},
 	}
 }
 
-// attempt returns an attempt of a task with four attempts at most.
-func attempt(number int) record.Attempt {
-	return record.Attempt{ID: "id", Number: number, MaxRetry: 3, Reserved: 9, Unused: func() {}}
+// attempt returns an attempt of the task of a line, with four attempts at most.
+func attempt(line, number int) record.Attempt {
+	return record.Attempt{ID: requestOf(line).Ref.TaskID(), Number: number, MaxRetry: 3, Reserved: 9, Unused: func() {}}
 }
 
 func fails(err error) func(context.Context) (record.Answer, error) {
@@ -94,39 +96,39 @@ func TestHowACallEnds(t *testing.T) {
 	}
 	line := 0
 	for name, tc := range map[string]struct {
-		attempt  record.Attempt
+		number   int
 		err      error
 		ended    bool
 		attempts int
 		failure  string
 		code     int
 	}{
-		"success":    {attempt: attempt(1), ended: true, code: 200},
-		"failure":    {attempt: attempt(1), err: errBroken, attempts: 1},
-		"bad status": {attempt: attempt(1), err: status(500), attempts: 1},
+		"success":    {number: 1, ended: true, code: 200},
+		"failure":    {number: 1, err: errBroken, attempts: 1},
+		"bad status": {number: 1, err: status(500), attempts: 1},
 		"last failure": {
-			attempt: attempt(4), err: errBroken, ended: true, attempts: 1,
+			number: 4, err: errBroken, ended: true, attempts: 1,
 			failure: record.CodeFailed,
 		},
 		"last, in no time": {
-			attempt: attempt(4), err: context.DeadlineExceeded, ended: true, attempts: 1,
+			number: 4, err: context.DeadlineExceeded, ended: true, attempts: 1,
 			failure: record.CodeTimeout,
 		},
-		"last, answered": {attempt: attempt(4), err: status(503), ended: true, attempts: 1, code: 503},
+		"last, answered": {number: 4, err: status(503), ended: true, attempts: 1, code: 503},
 		"last, redirected": {
-			attempt: attempt(4), err: status(302), ended: true, attempts: 1,
+			number: 4, err: status(302), ended: true, attempts: 1,
 			failure: record.CodeFailed, code: 302,
 		},
 		"permanent": {
-			attempt: attempt(1), err: tasks.Permanent(status(400)), ended: true, attempts: 1,
+			number: 1, err: tasks.Permanent(status(400)), ended: true, attempts: 1,
 			code: 400,
 		},
-		"refused":            {attempt: attempt(1), err: tasks.RetryAfter(time.Second, status(429))},
-		"refused at the end": {attempt: attempt(4), err: tasks.RetryAfter(time.Second, status(429))},
+		"refused":            {number: 1, err: tasks.RetryAfter(time.Second, status(429))},
+		"refused at the end": {number: 4, err: tasks.RetryAfter(time.Second, status(429))},
 	} {
 		line++
 		q := requestOf(line)
-		err := rec.Run(t.Context(), tc.attempt, q, func(context.Context) (record.Answer, error) {
+		err := rec.Run(t.Context(), attempt(line, tc.number), q, func(context.Context) (record.Answer, error) {
 			if tc.err != nil {
 				return record.Answer{}, tc.err
 			}
@@ -170,7 +172,7 @@ func TestDeliveredAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Run(t.Context(), attempt(4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
+	if err := rec.Run(t.Context(), attempt(2, 4), requestOf(2), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Fatal(err)
 	}
 	if _, err := store.Reopen(t.Context(), "b", 0,
@@ -179,7 +181,7 @@ func TestDeliveredAgain(t *testing.T) {
 	}
 	for _, line := range []int{1, 2} {
 		unused := false
-		a := attempt(2)
+		a := attempt(line, 2)
 		a.Unused = func() { unused = true }
 		err := rec.Run(t.Context(), a, requestOf(line), func(context.Context) (record.Answer, error) {
 			t.Errorf("line %d was asked again", line)
@@ -205,7 +207,7 @@ func TestResultOutlastsAnOutage(t *testing.T) {
 	calls := 0
 	ended := make(chan error, 1)
 	go func() {
-		ended <- rec.Run(t.Context(), attempt(1), requestOf(1), func(context.Context) (record.Answer, error) {
+		ended <- rec.Run(t.Context(), attempt(1, 1), requestOf(1), func(context.Context) (record.Answer, error) {
 			calls++
 			proxy.Cut()
 			time.AfterFunc(time.Second, proxy.Restore)
@@ -229,14 +231,14 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dropped := false; !dropped && t.Context().Err() == nil; { // the first call only starts the query
-		err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
+		err := rec.Run(t.Context(), attempt(1, 1), requestOf(1), fails(tasks.RetryAfter(time.Second, errBroken)))
 		dropped = errors.Is(err, record.ErrCancelled) && errors.Is(err, asynq.RevokeTask)
 	}
 	if err := store.Resume(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	// Run checks the batch before it drops the task
-	if err := rec.Run(t.Context(), attempt(1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) {
+	if err := rec.Run(t.Context(), attempt(1, 1), requestOf(1), fails(errBroken)); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 }

@@ -29,6 +29,7 @@ type states struct {
 
 type state struct {
 	cancelled bool
+	key       string    // that signs the references of the batch; it never changes
 	asked     time.Time // the time of the last query
 }
 
@@ -51,18 +52,36 @@ func (s *states) cancelled(batch string) (cancelled bool) {
 	return cancelled
 }
 
-// ask queries the store, and caches the answer.
+// key returns the key of a batch. It is empty for a batch that is not stored: none of its references is signed.
+func (s *states) key(ctx context.Context, batch string) (string, error) {
+	if known := s.known.Get(batch); known.key != "" {
+		return known.key, nil
+	}
+	found, err := s.query(ctx, batch)
+	return found.key, err
+}
+
+// ask queries the store whether the batch was cancelled.
 func (s *states) ask(ctx context.Context, batch string) (cancelled bool, err error) {
+	found, err := s.query(ctx, batch)
+	return found.cancelled, err
+}
+
+// query reads the record of a batch, and caches it. The state of a batch that is not stored is zero.
+func (s *states) query(ctx context.Context, batch string) (read state, err error) {
 	found, err := s.store.Batch(ctx, batch)
-	if errors.Is(err, batches.ErrUnknownBatch) {
-		err = nil // the record has expired: results are stored anyway
+	if errors.Is(err, batches.ErrUnknownBatch) || errors.Is(err, batches.ErrAmbiguousBatch) {
+		err = nil
 	}
 	if err != nil {
-		return false, err
+		return state{}, err
 	}
-	cancelled = found.ID == batch && found.State == batches.StateCancelled
-	s.known.Change(batch, func(known *state) { *known = state{cancelled: cancelled, asked: time.Now()} })
-	return cancelled, nil
+	if found.ID == batch {
+		read.cancelled, read.key = found.State == batches.StateCancelled, found.Key
+	}
+	read.asked = time.Now()
+	s.known.Change(batch, func(known *state) { *known = read })
+	return read, nil
 }
 
 // lastPatience bounds how long the archiving of a task waits until its result is stored.
@@ -88,12 +107,20 @@ func (r *Recorder) Event(e worker.Event) {
 
 func (r *Recorder) archived(task worker.TaskRef, payload []byte, code string, err error) {
 	q, ok := r.read(task.Type, payload)
-	if !ok {
+	if !ok || errors.Is(err, ErrForged) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
-	if failed := r.finish(ctx, Failed(q, code, err)); failed != nil {
+	failed := r.genuine(ctx, task.ID, q)
+	if failed == nil {
+		failed = r.finish(ctx, Failed(q, code, err))
+	}
+	switch {
+	case errors.Is(failed, ErrForged):
+		r.log.WarnContext(ctx, "an archived task is not the request of a batch that its payload names",
+			slog.String("task_id", task.ID), slog.Any("error", failed))
+	case failed != nil:
 		r.log.ErrorContext(ctx, "the result of an archived task is not stored: enqueue its batch again",
 			slog.String("task_id", task.ID), slog.Any("error", failed))
 	}

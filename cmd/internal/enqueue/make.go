@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/internal/batch"
+	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/batchref"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/reservations"
@@ -26,8 +27,9 @@ type request struct {
 }
 
 // of makes the task that of its line in a batch.
-func (r request) of(id string, round int) tasks.Args {
-	r.Batch = &batchref.Ref{Batch: id, Line: r.line.Number, Round: round}
+func (r request) of(b batches.Batch, round int) tasks.Args {
+	ref := batchref.Ref{Batch: b.ID, Line: r.line.Number, Round: round}.Signed(b.Key)
+	r.Batch = &ref
 	return r.args
 }
 

@@ -159,8 +159,11 @@ func keepDead(ctx context.Context, store *batches.Store, b batches.Batch, infos 
 			continue
 		}
 		q, ok := chat.Request(info.Type, info.Payload)
-		if !ok {
-			q = record.Request{Ref: ref}
+		if !ok || q.Ref.TaskID() != info.ID || !q.Ref.SignedBy(b.Key) {
+			results = append(results, batches.Result{Batch: b.ID, Line: ref.Line, Failure: &batches.Failure{
+				Code: record.CodeFailed, Message: fmt.Sprintf("%v: task %s has its ID", record.ErrForged, info.ID),
+			}})
+			continue
 		}
 		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))
 	}

@@ -129,7 +129,7 @@ func (t *target) retry(
 			if err != nil {
 				return err
 			}
-			args[i] = task.of(b.ID, r.Round)
+			args[i] = task.of(b, r.Round)
 			for round := range r.Round {
 				before = append(before, batchref.Ref{Batch: b.ID, Line: r.Line, Round: round}.TaskID())
 			}

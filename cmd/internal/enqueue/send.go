@@ -94,7 +94,7 @@ func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Op
 	open := slices.DeleteFunc(slices.Clone(some), func(task request) bool { return known.Ended(task.line.Number) })
 	args := make([]tasks.Args, len(open))
 	for i, task := range open {
-		args[i] = task.of(r.Batch, known.Round(task.line.Number))
+		args[i] = task.of(j.batch, known.Round(task.line.Number))
 	}
 	infos, err := j.s.Scheduler.EnqueueMany(ctx, args, options)
 	late, err := j.expire(ctx, open, err)
