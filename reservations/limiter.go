@@ -45,6 +45,7 @@ type Limiter struct {
 	delays   startDelays
 	resolved resolved
 	waitlist atomic.Pointer[Waitlist] // nil: callers wait by themselves
+	halted   atomic.Pointer[error]    // the cause of Halt; nil: the store is asked
 
 	set      atomic.Pointer[LimitSet] // each call reads it once
 	changing sync.Mutex               // of set: one change at a time
@@ -306,6 +307,9 @@ func (l *Limiter) ask(
 
 // call makes one round trip for all requests that gathered.
 func (l *Limiter) call(ctx context.Context, at bucketKey, all []asked) ([]bucket.Answer, error) {
+	if err := l.haltedError(at); err != nil {
+		return nil, err
+	}
 	requests := make([]bucket.Request, len(all))
 	for i, a := range all {
 		requests[i] = a.request

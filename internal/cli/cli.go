@@ -48,11 +48,14 @@ func afterEcho(ctx context.Context, stop func()) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalEcho, stop) })
 }
 
-// Run is Main in a given environment. It prints an error once, to Err, with all terminal control characters escaped.
+// Run is Main in a given environment, whose variables count without line ends and spaces around them. It prints an error once, to Err, with all terminal control characters escaped.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
 	out, errs := newText(env.Out), newText(env.Err)
 	defer func() { _, _ = out.flush(), errs.flush() }() // no output is left for an error
 	env.Out, env.Err = out, errs
+	if env.Getenv != nil {
+		env.Getenv = trimmed(env.Getenv)
+	}
 	c := root(env)
 	c.SetArgs(args)
 	c.SetOut(env.Out)

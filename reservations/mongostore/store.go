@@ -50,14 +50,18 @@ var _ reservations.Store = (*Store)(nil)
 // New returns a Store that keeps its buckets in db. It sends nothing; see EnsureIndexes. The caller disconnects the
 // client of db.
 func New(db *mongo.Database, o Options) *Store {
-	settings := options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
 	s := &Store{
-		buckets:   db.Collection(cmp.Or(o.Collection, DefaultCollection), settings),
-		overrides: db.Collection(cmp.Or(o.Overrides, DefaultOverrides), settings),
+		buckets:   db.Collection(cmp.Or(o.Collection, DefaultCollection), settings()),
+		overrides: db.Collection(cmp.Or(o.Overrides, DefaultOverrides), settings()),
 		patience:  patience,
 	}
 	s.memory.Most = memoryMost
 	return s
+}
+
+// settings are those of all collections: writes outlive a failover, and reads see them.
+func settings() options.Lister[options.CollectionOptions] {
+	return options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
 }
 
 // Reset implements reservations.Store: it deletes the document.

@@ -120,9 +120,12 @@ func (f *findings) secrets(http config.HTTP, providers config.Providers, getenv 
 		case p.Lacks(getenv):
 			key = "is not set: enough to enqueue, but `headway worker` does not start without it"
 		}
-		f.add(p.Key, key, nil)
+		f.add(p.Key, key, cli.CheckVariable(getenv, p.Key))
 	}
 	for _, name := range slices.Sorted(maps.Keys(http.Secrets)) {
+		if err := cli.CheckVariable(getenv, name); err != nil {
+			f.add(name, "", err)
+		}
 		if getenv(name) == "" {
 			f.add(name, "is not set, and http.secrets lists it: enough to enqueue, but `headway worker` does not "+
 				"start without it", nil)

@@ -43,6 +43,9 @@ func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (
 			missing = append(missing, p.Key)
 			continue
 		}
+		if fault := cli.CheckVariable(getenv, p.Key); fault != nil {
+			return clients{}, fault
+		}
 		if err != nil {
 			return clients{}, err
 		}
@@ -61,6 +64,9 @@ func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (
 		if getenv(name) == "" {
 			return clients{}, cli.Usage("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or "+
 				"take it off the list", name, name)
+		}
+		if err := cli.CheckVariable(getenv, name); err != nil {
+			return clients{}, err
 		}
 	}
 	settings := c.HTTP.Client(getenv)
