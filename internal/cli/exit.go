@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -58,7 +59,7 @@ func exitCode(err error) int {
 	_, faults := errors.AsType[*config.Error](err)
 	switch {
 	case usage, faults, errors.Is(err, connect.ErrInvalidURL),
-		errors.Is(err, connect.ErrRefused), errors.Is(err, connect.ErrNotSet), errors.Is(err, connect.ErrKeptElsewhere),
+		errors.Is(err, connect.ErrRefused), errors.Is(err, connect.ErrNotSet), errors.Is(err, register.ErrSplit),
 		errors.Is(err, redisstore.ErrEvicts), errors.Is(err, reservations.ErrInvalidLimit),
 		reservations.IsPermanent(err):
 		return ExitUsage

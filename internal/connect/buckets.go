@@ -3,7 +3,6 @@ package connect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/redis/go-redis/v9"
@@ -11,16 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
-
-// keyKept names the database in which the processes of a Redis keep their buckets.
-const keyKept = "headway:{buckets}:kept"
-
-// ErrKeptElsewhere is matched when other processes of the same Redis keep their buckets in another database: each limit
-// would count twice.
-var ErrKeptElsewhere = errors.New("buckets are kept elsewhere")
 
 // Overriding stores the rates that were set while the fleet runs, as the stores of mongostore and redisstore do.
 type Overriding interface {
@@ -35,7 +29,9 @@ type Buckets struct {
 	Overriding
 
 	redis    redis.UniversalClient // that of Open, if it is not the caller's
-	database *mongo.Database       // nil without MONGODB_URI
+	database *mongo.Database       // nil without MONGODB_URI, as are the next two
+	records  *mongostore.Store     // says which database it is, also where buckets are in Redis
+	hosts    string                // of the database
 }
 
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
@@ -66,8 +62,8 @@ func Kept(getenv func(string) string, said string) string {
 
 // Open connects to the buckets where Kept says, and to MongoDB if MONGODB_URI is set. Queue is the Redis of the queue,
 // which stays the caller's; nil connects to REDIS_URL if that is needed. All processes of a Redis have to keep their
-// buckets in one place: otherwise the error matches ErrKeptElsewhere. Other errors, notice and change are as for Redis
-// and Mongo. The caller closes the buckets.
+// buckets and their records in one place: otherwise the error matches register.ErrSplit. Other errors, notice and
+// change are as for Redis and Mongo. The caller closes the buckets.
 func Open(
 	ctx context.Context, getenv func(string) string, said string, queue redis.UniversalClient, notice io.Writer,
 	change ...func(*options.ClientOptions),
@@ -85,13 +81,13 @@ func Open(
 		}
 		b.redis = queue
 	}
-	if queue != nil {
-		err = agree(ctx, queue, kept)
-	}
-	if err == nil && kept == config.BucketsRedis {
+	if kept == config.BucketsRedis {
 		var store *redisstore.Store
 		store, err = redisstore.Open(ctx, queue)
 		b.Store, b.Overriding = store, store
+	}
+	if err == nil {
+		err = b.agree(ctx, getenv, queue, register.RoleBuckets, register.RoleRecords)
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -99,20 +95,69 @@ func Open(
 	return b, nil
 }
 
-// agree makes sure that all processes of a Redis keep their buckets in one place.
-func agree(ctx context.Context, queue redis.UniversalClient, kept string) error {
-	err := queue.SetNX(ctx, keyKept, kept, 0).Err()
-	others := ""
-	if err == nil {
-		others, err = queue.Get(ctx, keyKept).Result()
+// Records is Mongo for commands that need no buckets. All processes of a Redis have to keep their records in one
+// database: otherwise the error matches register.ErrSplit. Queue is as for Open; while no Redis answers, nothing is
+// compared.
+func Records(
+	ctx context.Context, getenv func(string) string, queue redis.UniversalClient, notice io.Writer,
+) (*Buckets, error) {
+	b, err := Mongo(ctx, getenv, notice)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: ask where buckets are kept: %w", reservations.ErrUnavailable, err)
-	case others != kept:
-		return fmt.Errorf("%w: other workers of this Redis keep theirs in %s, this process would in %s, "+
-			"and each limit would count twice. Give it their MONGODB_URI and their `buckets` in headway.yaml. "+
-			"To move the fleet, stop all workers and delete the key %s", ErrKeptElsewhere, others, kept, keyKept)
+	if err = b.agree(ctx, getenv, queue, register.RoleRecords); err != nil {
+		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, nil
+}
+
+// Identity implements reservations.Identified. That of MongoDB names its hosts.
+func (b *Buckets) Identity(ctx context.Context) (reservations.Identity, error) {
+	if b.Store == reservations.Store(b.records) {
+		return b.identityOfRecords(ctx)
+	}
+	store, ok := b.Store.(reservations.Identified)
+	if !ok {
+		return reservations.Identity{}, nil
+	}
+	return store.Identity(ctx)
+}
+
+// identityOfRecords is zero without MONGODB_URI.
+func (b *Buckets) identityOfRecords(ctx context.Context) (own reservations.Identity, err error) {
+	if b.records == nil {
+		return own, nil
+	}
+	own, err = b.records.Identity(ctx)
+	own.Place += " at " + b.hosts
+	return own, err
+}
+
+// agree makes sure that all processes of a Redis use the same stores in these roles. Without a queue it asks the Redis
+// of the environment, if that answers.
+func (b *Buckets) agree(
+	ctx context.Context, getenv func(string) string, queue redis.UniversalClient, roles ...register.Role,
+) error {
+	if queue == nil {
+		client, err := Redis(ctx, getenv)
+		if err != nil {
+			return nil //nolint:nilerr // the command needs no queue
+		}
+		defer func() { _ = client.Close() }()
+		queue = client
+	}
+	for _, role := range roles {
+		of := b.Identity
+		if role == register.RoleRecords {
+			of = b.identityOfRecords
+		}
+		own, err := of(ctx)
+		if err == nil {
+			err = register.New(queue).Agree(ctx, role, own)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

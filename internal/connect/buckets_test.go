@@ -9,7 +9,6 @@ import (
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -64,36 +63,5 @@ func TestMongoNotSet(t *testing.T) {
 		if !errors.Is(err, connect.ErrNotSet) || !strings.HasPrefix(err.Error(), "MONGODB_URI is not set") {
 			t.Errorf("got %v", err)
 		}
-	}
-}
-
-// Two processes of one queue with buckets in two databases would start twice as many tasks.
-func TestKeptElsewhere(t *testing.T) {
-	t.Parallel()
-	uri, _ := testenv.Mongo(t)
-	queue := testenv.Redis(t)
-	open := func(uri string) error {
-		env := map[string]string{"REDIS_URL": queue, "MONGODB_URI": uri}
-		getenv := func(k string) string { return env[k] }
-		client, err := connect.Redis(t.Context(), getenv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = client.Close() }()
-		b, err := connect.Open(t.Context(), getenv, "", client, nil)
-		if err == nil {
-			err = b.Close(t.Context())
-		}
-		return err
-	}
-	for range 2 {
-		if err := open(uri); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := open("")
-	if !errors.Is(err, connect.ErrKeptElsewhere) || !strings.Contains(err.Error(), "MONGODB_URI") ||
-		errors.Is(err, reservations.ErrUnavailable) {
-		t.Errorf("got %v", err)
 	}
 }

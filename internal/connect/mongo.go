@@ -123,6 +123,7 @@ func Mongo(
 	}
 	switch {
 	case err == nil:
+		b.hosts = hosts
 		return b, nil
 	case refused(err) != nil:
 		return nil, &ServiceError{Setting: "MONGODB_URI", Address: hosts, Kind: ErrRefused, Err: fmt.Errorf(
@@ -162,7 +163,7 @@ func open(
 	}
 	b := &Buckets{database: client.Database(database)}
 	store := mongostore.New(b.database, mongostore.Options{})
-	b.Store, b.Overriding = store, store
+	b.Store, b.Overriding, b.records = store, store, store
 	if err := store.EnsureIndexes(ctx); err != nil {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", reservations.ErrUnavailable, err)

@@ -82,9 +82,11 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 		"2026-05-01T12:00:00Z", text)
 }
 
-// openDead connects to the records. Done ends the connection.
-func openDead(ctx context.Context, env cli.Environment) (store *deadtasks.Store, done func(), err error) {
-	buckets, err := connect.Mongo(ctx, env.Getenv, env.Err)
+// openDead connects to the records. Done ends the connection. Queue may be nil.
+func openDead(
+	ctx context.Context, env cli.Environment, queue redis.UniversalClient,
+) (store *deadtasks.Store, done func(), err error) {
+	buckets, err := connect.Records(ctx, env.Getenv, queue, env.Err)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +116,7 @@ func (f *deadFilter) open(ctx context.Context, env cli.Environment) (*chosenDead
 	if err != nil {
 		return nil, err
 	}
-	store, done, err := openDead(ctx, env)
+	store, done, err := openDead(ctx, env, client)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -160,7 +162,7 @@ A file appears under its name when it is complete.`,
 		if err != nil {
 			return err
 		}
-		store, done, err := openDead(c.Context(), env)
+		store, done, err := openDead(c.Context(), env, nil)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ errors, then fewer columns.`,
 		if most < 0 {
 			return cli.Usage("--limit %d must not be negative", most)
 		}
-		store, done, err := openDead(c.Context(), env)
+		store, done, err := openDead(c.Context(), env, nil)
 		if err != nil {
 			return err
 		}

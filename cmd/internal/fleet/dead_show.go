@@ -38,7 +38,7 @@ attempt. The exit code is 1 if there is no record.`,
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, as export does")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		store, done, err := openDead(c.Context(), env)
+		store, done, err := openDead(c.Context(), env, nil)
 		if err != nil {
 			return err
 		}

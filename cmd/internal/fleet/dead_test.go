@@ -24,7 +24,7 @@ import (
 func deadWorld(t *testing.T) (env map[string]string, store *deadtasks.Store, inspector *asynq.Inspector) {
 	t.Helper()
 	env = map[string]string{"REDIS_URL": testenv.Redis(t), "MONGODB_URI": testenv.MongoURI(t)}
-	store, done, err := openDead(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }})
+	store, done, err := openDead(t.Context(), cli.Environment{Getenv: func(k string) string { return env[k] }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

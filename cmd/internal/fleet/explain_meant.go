@@ -39,7 +39,7 @@ func (x explainer) named(ctx context.Context, t scheduler.Task, missing error) (
 // inBatch returns the task of a request that is named BATCH:CUSTOM_ID, or the first one of BATCH that has no result.
 // The error matches batches.ErrUnknownBatch if no batch has that name.
 func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, error) {
-	buckets, err := connect.Mongo(ctx, x.env.Getenv, x.env.Err)
+	buckets, err := connect.Records(ctx, x.env.Getenv, x.client, x.env.Err)
 	if err != nil {
 		return scheduler.Task{}, err
 	}
