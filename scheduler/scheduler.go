@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hibiken/asynq"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/internal/roundtrip"
 	"github.com/headway-go/headway/internal/waitlist"
 	"github.com/headway-go/headway/reservations"
@@ -27,6 +29,7 @@ type Scheduler struct {
 	queues    *asynqdb.DB
 	list      *waitlist.Waitlist
 	engine    *engine.Engine
+	register  *register.Register
 }
 
 // New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue,
@@ -57,8 +60,9 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 		engine:    engine.New(client, limiter, config.Delivery, config.Logger),
+		register:  register.New(client),
 	}
-	s.engine.Loops = append(s.engine.Loops, s.recur)
+	s.engine.Loops = append(s.engine.Loops, s.recur, s.agreeing)
 	return s, nil
 }
 
@@ -66,9 +70,18 @@ func New(client redis.UniversalClient, limiter *reservations.Limiter, config Con
 func (s *Scheduler) Engine() *engine.Engine { return s.engine }
 
 // Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on
-// duty at a time. It also enqueues the tasks of Config.Recurring. It returns at once, also while Redis can't be
-// reached. Starting twice does nothing. Of ctx only the values are kept.
+// duty at a time. It also enqueues the tasks of Config.Recurring. Starting twice does nothing. Of ctx only the values
+// are kept.
+//
+// Start compares the store of the limiter with the store of the fleet, as far as both answer within 2 seconds. The
+// error matches ErrSplit if these are two; then nothing was started. If the store or Redis does not answer, Start
+// returns without an error, and the scheduler repeats the comparison; if it fails then, no limited task starts here.
 func (s *Scheduler) Start(ctx context.Context) error {
+	if s.limiter != nil {
+		if err := s.agree(ctx); errors.Is(err, ErrSplit) {
+			return err
+		}
+	}
 	s.engine.Start(ctx)
 	return nil
 }

@@ -1,0 +1,127 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/headway-go/headway/internal/embedded"
+	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+)
+
+// identified is a store with an identity, which is away until a moment.
+type identified struct {
+	reservations.Store
+	id   string
+	back time.Time
+}
+
+func (n *identified) Identity(context.Context) (reservations.Identity, error) {
+	if time.Now().Before(n.back) {
+		return reservations.Identity{}, fmt.Errorf("%w: connection refused", reservations.ErrUnavailable)
+	}
+	return reservations.Identity{ID: n.id, Place: "MongoDB, database " + n.id}, nil
+}
+
+// inMemory connects to a Redis of its own within a bubble.
+func inMemory(t *testing.T) *redis.Client {
+	t.Helper()
+	server := embedded.New()
+	client := redis.NewClient(&redis.Options{
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			server.Serve(there)
+			return here, nil
+		},
+	})
+	t.Cleanup(func() {
+		_ = client.Close()
+		server.Close()
+	})
+	return client
+}
+
+// A process whose store is not that of its fleet starts no limited task: it does not start at all, or it halts as soon
+// as its store answers.
+func TestSplitFleets(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first, second string
+		away          time.Duration // for how long the second store does not answer
+		refused       bool          // at the start
+		halted        bool          // a minute later
+	}{
+		"one store":                  {first: "a", second: "a"},
+		"two stores":                 {first: "a", second: "b", refused: true},
+		"two stores, one without ID": {first: "a", second: ""},
+		"a store that was away":      {first: "a", second: "a", away: 20 * time.Second},
+		"another store that was away": {
+			first: "a", second: "b", away: 20 * time.Second, halted: true,
+		},
+		"another store that is still away": {first: "a", second: "b", away: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := inMemory(t)
+				start := func(id string, away time.Duration) (*reservations.Limiter, *scheduler.Scheduler, error) {
+					limiter, err := reservations.New(&identified{memstore.New(nil), id, time.Now().Add(away)},
+						[]reservations.Limit{{Name: "openai", Meters: []reservations.Meter{
+							{Name: "requests", Rate: 1, Period: time.Second, Capacity: 5},
+						}}}, reservations.Config{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s, err := scheduler.New(client, limiter, scheduler.Config{Logger: slog.New(slog.DiscardHandler)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return limiter, s, s.Start(t.Context())
+				}
+				_, one, err := start(c.first, 0)
+				defer func() { _ = one.Stop(context.WithoutCancel(t.Context())) }()
+				if err != nil {
+					t.Fatal(err)
+				}
+				limiter, two, err := start(c.second, c.away)
+				defer func() { _ = two.Stop(context.WithoutCancel(t.Context())) }()
+				var split *scheduler.SplitError
+				if errors.Is(err, scheduler.ErrSplit) != c.refused || (err != nil) != c.refused ||
+					errors.As(err, &split) && (split.Own.ID != c.second || split.Fleets.ID != c.first) {
+					t.Errorf("start: %v", err)
+				}
+				time.Sleep(time.Minute)
+				_, err = limiter.Start(t.Context(), reservations.Charge{
+					Limit: "openai", Tokens: reservations.Tokens{"requests": 1},
+				})
+				if errors.Is(err, scheduler.ErrSplit) != c.halted || errors.Is(err, reservations.ErrUnavailable) != c.halted {
+					t.Errorf("after a minute: %v", err)
+				}
+				if !c.halted {
+					return
+				}
+				if err = client.HDel(t.Context(), register.KeyStores, "buckets").Err(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Minute) // the first store counts again: its process still runs
+				if v := client.HGet(t.Context(), register.KeyStores, "buckets").Val(); !strings.Contains(v, `"id":"`) {
+					t.Errorf("the fleet agrees on %q", v)
+				}
+			})
+		})
+	}
+}
