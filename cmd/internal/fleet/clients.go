@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -32,8 +33,10 @@ type clients struct {
 }
 
 // newClients makes no calls. What is missing in the environment is a *cli.UsageError. Without a provider a worker has
-// to have hosts that it may call.
-func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (clients, error) {
+// to have hosts that it may call. A nil hosts calls the hosts of HTTP requests themselves.
+func newClients(
+	c config.Config, getenv func(string) string, hosts *http.Client, log *slog.Logger,
+) (clients, error) {
 	providers, err := providersOf(c, getenv)
 	all := clients{providers: providers, calls: map[string]*llm.Client{}}
 	memory := intake.New(0) // of the whole process
@@ -70,7 +73,7 @@ func newClients(c config.Config, getenv func(string) string, log *slog.Logger) (
 		}
 	}
 	settings := c.HTTP.Client(getenv)
-	settings.Memory = memory
+	settings.Memory, settings.HTTPClient = memory, hosts
 	if all.requests, err = web.NewClient(settings); err != nil {
 		return clients{}, &cli.UsageError{Err: err}
 	}

@@ -25,11 +25,16 @@ func devCommand(env cli.Environment) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
 		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
-loopback that enforces the limits of headway.yaml, a worker, and the page. It stands in for each of the providers of
-headway.yaml, so no call leaves the machine. When headway.yaml changes, the worker and the provider go by it at once.
+loopback that enforces the limits of headway.yaml, a worker, and the page. When headway.yaml changes, the worker and the
+provider go by it at once.
 
-In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. A worker of your own may
-serve the same queues: dev returns tasks of other types than chat and HTTP requests, and that worker gets them some
+No call leaves the machine. The provider stands in for each of the providers of headway.yaml. HTTP requests to hosts of
+this machine are made; requests to other hosts of http.allow_hosts get an answer that says so. Keys and http.secrets
+have no real value. Recurring tasks are not enqueued. MONGODB_URI and OTEL_EXPORTER_OTLP_ENDPOINT count only if they
+point to this machine. --allow-real-calls lifts all of that, except for the provider.
+
+In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. Such a worker makes real
+calls. A worker of your own may serve the same queues: dev returns tasks of other types than chat and HTTP requests, and that worker gets them some
 seconds later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and records of dead tasks are kept
 there, and the buckets as well.
 
@@ -41,7 +46,12 @@ The page may change things, and needs no credentials: it is on loopback, and not
 	listen := pageFlag(c)
 	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
-	c.RunE = func(c *cobra.Command, _ []string) error { return dev(c.Context(), s, listen, env) }
+	real := c.Flags().Bool("allow-real-calls", false,
+		"make HTTP requests with their secrets, enqueue recurring tasks, and use MongoDB and a collector elsewhere")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s.confined = !*real
+		return dev(c.Context(), s, listen, env)
+	}
 	return c
 }
 
@@ -98,8 +108,11 @@ func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Enviro
 	}
 	defer remove()
 	d := &devFleet{file: s.file, redis: redis, provider: provider}
-	d.welcome(env, on.Addr().String(), settings)
+	d.welcome(env, on.Addr().String(), settings, s.confined)
 	env.Getenv = d.getenv(env.Getenv)
+	if s.confined {
+		env.Getenv = confined(settings, env.Getenv)
+	}
 	return d.run(ctx, s, on, env)
 }
 
@@ -119,7 +132,7 @@ func (d *devFleet) getenv(outside func(string) string) func(string) string {
 		case "OPENAI_BASE_URL":
 			return d.provider.url("")
 		case "OPENAI_API_KEY":
-			return "dev-without-a-key"
+			return devSecret
 		default:
 			return outside(name)
 		}
@@ -207,7 +220,7 @@ func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 }
 
 // welcome says what runs, and what to type next.
-func (d *devFleet) welcome(env cli.Environment, page string, settings config.Config) {
+func (d *devFleet) welcome(env cli.Environment, page string, settings config.Config, confined bool) {
 	limit := "NAME"
 	for _, l := range settings.Limits {
 		if quotasOf([]reservations.Limit{l}) != (quotas{}) {
@@ -221,12 +234,16 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 	}
 	out := screenOf(env)
 	fmt.Fprintf(out, "%s\n\n", out.title("Headway runs in this process; nothing else is needed."))
-	out.table([][]string{
+	rows := [][]string{
 		{"page", "http://" + page},
 		{"settings", d.file + ", in force as soon as you save it"},
 		{"provider", d.provider.url(name) + ": enforces the limits, invents answers"},
 		{"queue", "an embedded Redis: all is gone when this ends"},
-	})
+	}
+	if confined {
+		rows = append(rows, confinedRows(settings, env.Getenv)...)
+	}
+	out.table(rows)
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
 	out.table([][]string{
 		{`go run ./cmd/headway enqueue "Why is the sky blue?" --limit ` + limit},

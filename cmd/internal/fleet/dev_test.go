@@ -51,14 +51,14 @@ type devRun struct {
 	end  func() int
 }
 
-func startDev(t *testing.T) *devRun {
+func startDev(t *testing.T, flags ...string) *devRun {
 	t.Helper()
 	folder := t.TempDir()
 	d := &devRun{env: map[string]string{"HOME": folder}, file: filepath.Join(folder, "headway.yaml"), out: &written{}}
 	if err := os.WriteFile(d.file, []byte(devLimits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.start(t, "dev", "--config", d.file)
+	d.start(t, append([]string{"dev", "--config", d.file}, flags...)...)
 	return d
 }
 
@@ -163,7 +163,7 @@ func TestDev(t *testing.T) {
 // nothing, and the page says so. One that no worker can start with ends the worker, and not the fleet.
 func TestDevFollowsTheFile(t *testing.T) {
 	t.Parallel()
-	d := startDev(t)
+	d := startDev(t, "--allow-real-calls")
 	save := func(text string) {
 		if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

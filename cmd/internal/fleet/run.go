@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -33,10 +34,11 @@ type runSettings struct {
 
 	// changed says that the file has changed; nil in `headway worker`. Restart is called
 	// where what has changed needs another worker. StandIn is the address that replaces a provider's; its
-	// key is OPENAI_API_KEY.
-	changed <-chan struct{}
-	restart func()
-	standIn func(provider string) string
+	// key is OPENAI_API_KEY. Confined keeps all calls on this machine.
+	changed  <-chan struct{}
+	restart  func()
+	standIn  func(provider string) string
+	confined bool
 }
 
 func workerCommand(env cli.Environment) *cobra.Command {
@@ -95,6 +97,9 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer watch.close()
+	if s.confined {
+		env.Getenv = confined(said, env.Getenv)
+	}
 	stopTraces, err := tracing.Start(ctx, "headway-worker", env.Getenv, logger)
 	if err != nil {
 		return err
@@ -108,7 +113,11 @@ func serveWith(
 	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observer, logger *slog.Logger,
 ) (err error) {
 	c := s.over(said)
-	calls, err := newClients(c, env.Getenv, logger)
+	var hosts *http.Client // nil: the hosts themselves
+	if s.confined {
+		hosts = &http.Client{Transport: newDevHosts()}
+	}
+	calls, err := newClients(c, env.Getenv, hosts, logger)
 	if err != nil {
 		return err
 	}
@@ -162,6 +171,9 @@ func serveWith(
 func (s runSettings) over(c config.Config) config.Config {
 	if s.concurrency > 0 {
 		c.Concurrency = s.concurrency
+	}
+	if s.confined {
+		c.Recurring = nil
 	}
 	if s.standIn != nil {
 		c.Providers = slices.Clone(c.Providers)
