@@ -29,6 +29,7 @@ type Environment struct {
 // Main runs the command that root builds, with the process's arguments and environment. A signal stops the command; a
 // second one ends the process at once, unless it comes within 100 ms. Main returns the exit code.
 func Main(root func(Environment) *cobra.Command) int {
+	trimProcess()
 	logging.Disable() // go-redis writes each failed dial to stderr; commands return such errors once
 	// net/http logs unexpected bytes of a peer, which may contain a secret that was sent to the peer
 	log.SetOutput(io.Discard)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"unicode"
 )
@@ -10,6 +11,18 @@ import (
 // or a password with a line end is another one.
 func trimmed(getenv func(string) string) func(string) string {
 	return func(name string) string { return strings.TrimSpace(getenv(name)) }
+}
+
+// trimProcess does the same in the environment of the process, for the variables that libraries read: those of
+// OpenTelemetry and of proxies.
+func trimProcess() {
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		read := strings.HasPrefix(name, "OTEL_") || strings.HasSuffix(strings.ToUpper(name), "_PROXY")
+		if plain := strings.TrimSpace(value); read && plain != value {
+			_ = os.Setenv(name, plain) // both are valid
+		}
+	}
 }
 
 // errControl says what is wrong with the value of a variable, without the value.

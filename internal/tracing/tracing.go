@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -21,6 +22,9 @@ import (
 
 // flushTimeout bounds how long a command that ends waits for its last spans to be sent.
 const flushTimeout = 5 * time.Second
+
+// errorLength bounds the text of an error, in bytes: it may have the answer of the collector.
+const errorLength = 2000
 
 // errProtocol refuses a protocol that is not built in of OTLP.
 var errProtocol = errors.New("must be http/protobuf, which collectors serve on port 4318")
@@ -39,7 +43,7 @@ func Enabled(getenv func(string) string) bool {
 // Start sets the global provider of tracers and returns stop, which sends the last spans. The service has this name
 // unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has another. The exporter and the sampler read their variables
 // from the environment of the process. Of the errors of the exporter, one a minute is logged as a warning, others at
-// debug level.
+// debug level. No error or line of the log has a value of the headers.
 func Start(
 	ctx context.Context, service string, getenv func(string) string, log *slog.Logger,
 ) (stop func(), err error) {
@@ -51,9 +55,16 @@ func Start(
 			return nil, cli.Usage("%s: %q %w", name, p, errProtocol)
 		}
 	}
+	if err = check(getenv); err != nil {
+		return nil, err
+	}
+	hidden := secrets(getenv)
+	otel.SetLogger(funcr.New(func(_, text string) {
+		log.LogAttrs(ctx, slog.LevelWarn, "the exporter of traces: "+hidden.Text(text))
+	}, funcr.Options{Verbosity: 1})) // 1 has warnings
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open the exporter of traces: %w", err)
+		return nil, fmt.Errorf("open the exporter of traces: %w", hidden.Error(err, errorLength))
 	}
 	named, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(service)), resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -69,7 +80,7 @@ func Start(
 			level = slog.LevelWarn
 		}
 		log.LogAttrs(ctx, level, "traces are not sent; further errors are logged at debug level for a minute",
-			slog.Any("error", err))
+			slog.Any("error", hidden.Error(err, errorLength)))
 	}))
 	log.LogAttrs(ctx, slog.LevelInfo, "traces are sent")
 	return func() {
