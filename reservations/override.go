@@ -80,10 +80,11 @@ func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
 
 // fault says that an override can't be in force, and which command deletes it.
 func (o Override) fault(err error) error {
-	unset := "headway limits unset " + shell.Word(o.Limit+"."+o.Meter)
+	var flags []string
 	if o.Key != "" {
-		unset += " --key " + shell.Word(o.Key)
+		flags = []string{"--key", o.Key}
 	}
+	unset := shell.Command("headway limits unset", o.Limit+"."+o.Meter, flags...)
 	err = fmt.Errorf("override %v: %w; `%s` deletes it", o, err, unset)
 	return &ChargeError{Charge: Charge{Limit: o.Limit, Key: o.Key}, Meter: o.Meter, Err: err}
 }

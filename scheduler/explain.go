@@ -162,7 +162,7 @@ func newExplanation(
 		e.Reason, e.Until, e.Waits = ReasonScheduled, later.UTC(), nil
 	}
 	if e.Paused && e.startsLater() {
-		e.Resume = "headway unpause " + shell.Word(t.Queue)
+		e.Resume = shell.Command("headway unpause", t.Queue)
 	}
 	return e
 }

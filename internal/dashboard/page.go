@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -58,8 +59,9 @@ func parsePages() map[string]*template.Template {
 		"join":     func(texts []string) string { return strings.Join(texts, ", ") },
 		"taskLink": taskLink, "firstLine": firstLine, "limitsOf": limitsOf,
 		"stopping": stopping, "names": func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
-		"share": func(part, whole int) float64 { return percent(float64(part), float64(whole)) },
-		"add":   func(a, b int) int { return a + b },
+		"share":   func(part, whole int) float64 { return percent(float64(part), float64(whole)) },
+		"command": shell.Command,
+		"add":     func(a, b int) int { return a + b },
 		"menu": func() [][2]string {
 			return [][2]string{
 				{"/", "Overview"},

@@ -64,7 +64,7 @@ func (f *fleet) stuck() []problem {
 				count(b.Waiting, "request"), b.Name, plural(b.Waiting, "waits", "wait"))
 		}
 		if b.State == "open" && b.Failed > 0 {
-			add(news, b.Link, "Send them again with `headway retry "+b.ID+" --failed`.",
+			add(news, b.Link, "Send them again with `"+shell.Command("headway retry", b.ID, "--failed")+"`.",
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
 		}
 	}
@@ -124,13 +124,13 @@ func (f *fleet) stuckBuckets(add addProblem) {
 		who := count(b.Waiting, "task") + " " + plural(b.Waiting, "waits", "wait")
 		switch {
 		case b.Fault != "":
-			add(severe, link, "If its document is corrupt, `headway limits reset "+shell.Word(b.Bucket)+"` deletes it.",
+			add(severe, link, "If its document is corrupt, `"+shell.Command("headway limits reset", b.Bucket)+"` deletes it.",
 				"The bucket of %s can't be read: %s.", b.Bucket, who)
 		case b.FailedIn > 0:
 			add(severe, link, "Check the store of the buckets.",
 				"The bucket of %s could not be asked: %s. It is asked again in %s.", b.Bucket, who, seconds(b.FailedIn))
 		case b.Blocked > 0 && b.Waiting > 0:
-			add(slow, link, "`headway limits unblock "+shell.Word(b.Bucket)+"` ends the block.",
+			add(slow, link, "`"+shell.Command("headway limits unblock", b.Bucket)+"` ends the block.",
 				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)
 		case b.EndIn != nil && *b.EndIn > longWait:
 			add(slow, link, "Raise the limit, or let the tasks wait.", "%s for %s; the last is expected to start in %s.",

@@ -36,7 +36,7 @@ func Record(t deadtasks.Task) string {
 	case deadtasks.StateRequeued:
 		return "was dead and has been requeued"
 	case deadtasks.StateRequeueing:
-		return "is being requeued; `headway dead requeue " + shell.Word(t.ID) + "` completes that"
+		return "is being requeued; `" + shell.Command("headway dead requeue", t.ID) + "` completes that"
 	case deadtasks.StateDead:
 	}
 	text := map[deadletter.Cause]string{
@@ -47,7 +47,7 @@ func Record(t deadtasks.Task) string {
 		deadletter.CauseFound:     "is dead: it was found in asynq's archive",
 	}[t.Cause]
 	if t.Batch != "" {
-		text += "; `headway retry " + t.Batch + " --failed` sends it again"
+		text += "; `" + shell.Command("headway retry", t.Batch, "--failed") + "` sends it again"
 	}
 	return text
 }

@@ -8,11 +8,21 @@ import (
 	"github.com/headway-go/headway/internal/explained"
 )
 
-// A task chooses its own ID, and people copy the command.
-func TestRecordQuotesIDs(t *testing.T) {
+// The command to copy has the names of the task and its batch as words of a shell, and not as flags.
+func TestRecordsQuoteNames(t *testing.T) {
 	t.Parallel()
-	got := explained.Record(deadtasks.Task{ID: "a; reboot", State: deadtasks.StateRequeueing})
-	if want := "`headway dead requeue 'a; reboot'`"; !strings.Contains(got, want) {
-		t.Errorf("got %q, want it to contain %q", got, want)
+	for name, c := range map[string]struct {
+		task deadtasks.Task
+		want string
+	}{
+		"a batch":             {deadtasks.Task{State: deadtasks.StateDead, Batch: "5f0c"}, "`headway retry 5f0c --failed`"},
+		"a command":           {deadtasks.Task{State: deadtasks.StateDead, Batch: "x; sh"}, "`headway retry 'x; sh' --failed`"},
+		"a flag":              {deadtasks.Task{State: deadtasks.StateDead, Batch: "-x"}, "`headway retry --failed -- '-x'`"},
+		"the ID of a command": {deadtasks.Task{State: deadtasks.StateRequeueing, ID: "$(sh)"}, "`headway dead requeue '$(sh)'`"},
+		"the ID of a flag":    {deadtasks.Task{State: deadtasks.StateRequeueing, ID: "--all"}, "`headway dead requeue -- '--all'`"},
+	} {
+		if got := explained.Record(c.task); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

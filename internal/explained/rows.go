@@ -47,7 +47,7 @@ func (t Task) Rows() [][]string {
 		row("again", "the request was sent again as task "+t.SentAgain)
 	}
 	if t.State == "archived" {
-		row("record", "`headway dead show "+shell.Word(t.ID)+
+		row("record", "`"+shell.Command("headway dead show", t.ID)+
 			"` has its payload and how it ended, where the workers keep dead tasks")
 	}
 	rows = append(rows, cli.TextRows("bucket", t.Problem)...)

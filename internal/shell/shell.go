@@ -17,3 +17,25 @@ func Word(text string) string {
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
+
+// flag is a word that a shell leaves as it is, as the name of a flag.
+var flag = regexp.MustCompile(`^--?[a-z-]*$`)
+
+// Command returns a command with one argument and its flags, which people copy. The command itself is a constant. An
+// argument that a command would take for a flag is behind all flags and "--".
+func Command(command, argument string, flags ...string) string {
+	var options strings.Builder
+	for _, word := range flags {
+		if !flag.MatchString(word) {
+			word = Word(word)
+		}
+		options.WriteString(" " + word)
+	}
+	switch {
+	case argument == "-": // standard input
+		return command + " -" + options.String()
+	case strings.HasPrefix(argument, "-"):
+		return command + options.String() + " -- " + Word(argument)
+	}
+	return command + " " + Word(argument) + options.String()
+}

@@ -126,20 +126,21 @@ func (f *figures) gone(tasks int) int { return max(0, f.Waiting-f.Unsent-tasks) 
 
 // resend is the command that enqueues the file of the batch again.
 func (f *figures) resend() string {
-	words := []string{"headway batch", shell.Word(f.Name)}
-	if f.Name == standardInput {
-		words[1] = "-"
-	}
+	var flags []string
 	for limit := range strings.SplitSeq(f.Limit, batches.LimitsBetween) {
-		words = append(words, "--limit", shell.Word(limit))
+		flags = append(flags, "--limit", limit)
 	}
 	if f.Queue != "" && f.Queue != "default" {
-		words = append(words, "--queue", shell.Word(f.Queue))
+		flags = append(flags, "--queue", f.Queue)
 	}
 	if f.Model != "" {
-		words = append(words, "--model", shell.Word(f.Model))
+		flags = append(flags, "--model", f.Model)
 	}
-	return strings.Join(words, " ")
+	name := f.Name
+	if name == standardInput {
+		name = "-"
+	}
+	return shell.Command("headway batch", name, flags...)
 }
 
 // rests says that nothing works on the batch, so that no end can be estimated.

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 // text is the figures on one line.
@@ -25,8 +26,8 @@ func (f *figures) parts() []string {
 		if f.Unsent > 0 {
 			where = "were never enqueued or may still be in the queue"
 		}
-		parts = append(parts, fmt.Sprintf("%d of the cancelled %s (`headway cancel %s` deletes them)", f.unseen, where,
-			f.ID))
+		parts = append(parts, fmt.Sprintf("%d of the cancelled %s (`%s` deletes them)", f.unseen, where,
+			shell.Command("headway cancel", f.ID)))
 	}
 	var rates []string
 	for _, r := range f.Rates {

@@ -251,8 +251,8 @@ func notOfBatch(id string) error {
 	if !ok {
 		return nil
 	}
-	return cli.Usage("%s is line %d of batch %s: `headway results %s --out -` writes its answers", id, ref.Line, ref.Batch,
-		shell.Word(ref.Batch))
+	return cli.Usage("%s is line %d of batch %s: `%s` writes its answers", id, ref.Line, ref.Batch,
+		shell.Command("headway results", ref.Batch, "--out", "-"))
 }
 
 // infoOf is what asynq stores of a task, in all queues where none is named.
@@ -287,7 +287,8 @@ func orBatch(err error, id string) error {
 	if !batchName.MatchString(id) {
 		return err
 	}
-	return fmt.Errorf("%w; if %s is a batch, `headway results %s --out -` writes its answers", err, id, id)
+	return fmt.Errorf("%w; if %s is a batch, `%s` writes its answers", err, id,
+		shell.Command("headway results", id, "--out", "-"))
 }
 
 // answerIn is the answer of a task, or what became of it.
@@ -300,6 +301,6 @@ func answerIn(info *asynq.TaskInfo) (string, error) {
 	case info.State == asynq.TaskStateArchived:
 		return "", fmt.Errorf("there is no answer: task %s has failed: %s", info.ID, info.LastErr)
 	}
-	return "", fmt.Errorf("there is no answer yet: task %s has not ended (in asynq it is %s); `headway explain %s` says "+
-		"why", info.ID, info.State, shell.Word(info.ID))
+	return "", fmt.Errorf("there is no answer yet: task %s has not ended (in asynq it is %s); `%s` says why",
+		info.ID, info.State, shell.Command("headway explain", info.ID))
 }

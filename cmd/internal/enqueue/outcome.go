@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 // result is what `headway batch --json` prints when all is sent.
@@ -50,8 +51,8 @@ func (j *batchJob) await(ctx context.Context) error {
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
-		return fmt.Errorf("%d of %d requests failed; `headway retry %s --failed` sends them again", last.Failed,
-			last.Requests, last.ID)
+		return fmt.Errorf("%d of %d requests failed; `%s` sends them again", last.Failed, last.Requests,
+			shell.Command("headway retry", last.ID, "--failed"))
 	}
 	return nil
 }

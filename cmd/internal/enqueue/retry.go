@@ -77,8 +77,8 @@ func (s services) failedLine(ctx context.Context, b batches.Batch, customID stri
 	case err != nil:
 		return 0, err
 	case !ended:
-		return 0, fmt.Errorf("request %q of batch %s has not ended: `headway explain %s` says why", customID, b.ID,
-			shell.Word(b.ID+":"+customID))
+		return 0, fmt.Errorf("request %q of batch %s has not ended: `%s` says why", customID, b.ID,
+			shell.Command("headway explain", b.ID+":"+customID))
 	case !r.Failed():
 		return 0, fmt.Errorf("request %q of batch %s was answered, and is not sent again", customID, b.ID)
 	case len(r.Request) == 0:

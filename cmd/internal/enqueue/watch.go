@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -88,8 +89,8 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			return last, err
 		case f.State == batches.StateCancelled:
 			w.show.end(f)
-			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `headway results %s` has the "+
-				"answers of requests that still run", f.ID, batches.ErrCancelled, f.ID)
+			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `%s` has the "+
+				"answers of requests that still run", f.ID, batches.ErrCancelled, shell.Command("headway results", f.ID))
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/shell"
 )
 
 func deadRequeueCommand(env cli.Environment) *cobra.Command {
@@ -111,8 +112,8 @@ func ofBatch(ctx context.Context, store *deadtasks.Store, f deadtasks.Filter) er
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("task %s is a request of a batch: `headway retry %s --failed` sends it again", f.ID,
-		found[0].Batch)
+	return fmt.Errorf("task %s is a request of a batch: `%s` sends it again", f.ID,
+		shell.Command("headway retry", found[0].Batch, "--failed"))
 }
 
 // notDead returns why nothing was requeued: a task that was requeued before is no fault.

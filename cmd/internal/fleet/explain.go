@@ -61,8 +61,8 @@ The exit code is 1 where there is no such task.`,
 		x := explainer{env: env, client: client, settings: settings}
 		found, err := x.meant(c.Context(), scheduler.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
-			return fmt.Errorf("%w; `headway dead show %s` has its record, should it have failed for good; "+
-				"batches are shown by `headway status`", err, shell.Word(args[0]))
+			return fmt.Errorf("%w; `%s` has its record, should it have failed for good; "+
+				"batches are shown by `headway status`", err, shell.Command("headway dead show", args[0]))
 		}
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/requests"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -57,7 +58,8 @@ func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, er
 	if !one {
 		ref, found, failed := finder.Next(ctx, b)
 		if failed == nil && !found {
-			failed = fmt.Errorf("no request of batch %s is in the queue: `headway status %s` says why", b.ID, b.ID)
+			failed = fmt.Errorf("no request of batch %s is in the queue: `%s` says why", b.ID,
+				shell.Command("headway status", b.ID))
 		}
 		return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, failed
 	}
@@ -71,8 +73,8 @@ func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, er
 		if r.Failed() {
 			how = "has failed"
 		}
-		err = fmt.Errorf("request %q of batch %s %s %s: `headway results %s --out - --errors -` writes its result",
-			customID, b.ID, how, cli.Day(r.Finished), b.ID)
+		err = fmt.Errorf("request %q of batch %s %s %s: `%s` writes its result", customID, b.ID, how,
+			cli.Day(r.Finished), shell.Command("headway results", b.ID, "--out", "-", "--errors", "-"))
 	}
 	return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, err
 }

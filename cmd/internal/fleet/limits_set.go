@@ -106,8 +106,9 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 		return err
 	}
 	_ = now.Limiter.SetOverrides(append(now.Overrides, set)) // the set one is good; list shows the others
-	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `headway limits unset %s` takes it back.\n",
-		set, register.MeterLine(inForce(now.Limiter, set)), was, worker.FollowEveryDefault, withKey(name, s.key))
+	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `%s` takes it back.\n",
+		set, register.MeterLine(inForce(now.Limiter, set)), was, worker.FollowEveryDefault,
+		shell.Command("headway limits unset", name, keyFlag(s.key)...))
 	return nil
 }
 
@@ -196,11 +197,19 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 	return nil
 }
 
-// withKey names a meter as the arguments of a command.
+// withKey names a meter of a limit, or of one of its keys.
 func withKey(name, key string) string {
 	name = shell.Word(name)
 	if key != "" {
 		name += " --key " + shell.Word(key)
 	}
 	return name
+}
+
+// keyFlag is the flag for a key, empty without one.
+func keyFlag(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return []string{"--key", key}
 }

@@ -52,7 +52,7 @@ func queueCommand(env cli.Environment, pause bool, c *cobra.Command) *cobra.Comm
 		}
 		text := "is not paused: its tasks may start"
 		if pause {
-			text = "is paused: `headway unpause " + shell.Word(args[0]) + "` resumes it"
+			text = "is paused: `" + shell.Command("headway unpause", args[0]) + "` resumes it"
 		}
 		_, err = fmt.Fprintf(env.Out, "queue %s %s\n", args[0], text)
 		return err
