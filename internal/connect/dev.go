@@ -2,12 +2,14 @@ package connect
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +25,12 @@ type Dev struct {
 	// Page is the address of its page.
 	Page string `json:"page"`
 	PID  int    `json:"pid"`
+	// Nonce proves that the Redis is that of this file: it has the same text under keyDev. Write makes it.
+	Nonce string `json:"nonce"`
 }
+
+// keyDev is a key of the fleet's Redis with the nonce of its file.
+const keyDev = "headway:{fleet}:dev"
 
 // devFile is where `headway dev` writes its addresses: below the user's own folder for this session, or for caches.
 // Empty without any.
@@ -38,11 +45,17 @@ func devFile(getenv func(string) string) string {
 	return ""
 }
 
-// Write writes the file, for the user alone. Remove removes it unless another fleet has replaced it.
-func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
+// Write writes the file, for the user alone, and its nonce into the Redis. Remove removes the file unless another fleet
+// has replaced it.
+func (d Dev) Write(ctx context.Context, getenv func(string) string) (remove func(), err error) {
 	name := devFile(getenv)
 	if name == "" {
 		return nil, errors.New("neither XDG_RUNTIME_DIR nor HOME is set: other commands would not find this fleet")
+	}
+	d.Nonce = rand.Text()
+	err = d.ask(ctx, func(client *redis.Client) error { return client.Set(ctx, keyDev, d.Nonce, 0).Err() })
+	if err != nil {
+		return nil, err
 	}
 	text, err := json.Marshal(d)
 	if err == nil {
@@ -65,29 +78,58 @@ func (d Dev) Write(getenv func(string) string) (remove func(), err error) {
 		return nil, err
 	}
 	return func() {
-		if now, err := readDev(name); err == nil && now == d {
+		if now, err := readDev(name); err == nil && now.Nonce == d.Nonce {
 			_ = os.Remove(name)
 		}
 	}, nil
 }
 
-// FindDev returns the fleet of a `headway dev` that lives. A file that a killed process has left is not found: nothing
-// answers with the password there.
+// FindDev returns the fleet of a `headway dev` that lives. A file that a killed process has left is not found: its
+// process is gone, or what answers there now does not know the nonce.
 func FindDev(ctx context.Context, getenv func(string) string) (Dev, bool) {
 	d, err := readDev(devFile(getenv))
-	if err != nil {
+	if err != nil || d.Nonce == "" || !alive(d.PID) {
 		return Dev{}, false
 	}
+	err = d.ask(ctx, func(client *redis.Client) error {
+		nonce, err := client.Get(ctx, keyDev).Result()
+		if err == nil && nonce != d.Nonce {
+			err = errOtherDev
+		}
+		return err
+	})
+	return d, err == nil
+}
+
+var (
+	errNotDev   = errors.New("the Redis of `headway dev` is on loopback and has a password")
+	errOtherDev = errors.New("another Redis answers there")
+)
+
+// ask connects to the Redis for one question.
+func (d Dev) ask(ctx context.Context, question func(*redis.Client) error) error {
 	options, err := redis.ParseURL(d.RedisURL)
 	if err != nil || !onLoopback(options.Addr) || options.Password == "" {
-		return Dev{}, false
+		return errNotDev
 	}
 	options.MaxRetries, options.DialerRetries = -1, 1
+	options.DialTimeout, options.ReadTimeout = devPatience, devPatience
 	client := redis.NewClient(options)
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, devPatience)
-	defer cancel()
-	return d, client.Ping(ctx).Err() == nil
+	return question(client)
+}
+
+// alive reports whether a process of this machine runs, also of another user.
+func alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	err = process.Signal(syscall.Signal(0))
+	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
 // readDev reads a file that belongs to the user alone.

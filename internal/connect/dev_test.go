@@ -1,10 +1,14 @@
 package connect_test
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/embedded"
@@ -35,7 +39,7 @@ func TestCommandsFindDev(t *testing.T) {
 	for _, variable := range []string{"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "HOME"} {
 		redis, env, file := devWorld(t, variable)
 		want := connect.Dev{RedisURL: redis.URL(), Page: "http://127.0.0.1:1", PID: os.Getpid()}
-		remove, err := want.Write(getenv(env))
+		remove, err := want.Write(t.Context(), getenv(env))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +47,7 @@ func TestCommandsFindDev(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: the file has the mode %v: %v", variable, info.Mode(), err)
 		}
-		if got, lives := connect.FindDev(t.Context(), getenv(env)); !lives || got != want {
+		if got, lives := connect.FindDev(t.Context(), getenv(env)); !lives || got.Nonce == "" || got.RedisURL != want.RedisURL || got.Page != want.Page {
 			t.Errorf("%s: found %v, %v", variable, got, lives)
 		}
 		client, err := connect.Redis(t.Context(), getenv(env))
@@ -67,30 +71,57 @@ func TestCommandsFindDev(t *testing.T) {
 // A file that is stale, of others, or leads elsewhere is not used.
 func TestOtherDevFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
-	redis, env, file := devWorld(t, "XDG_RUNTIME_DIR")
+	server, env, file := devWorld(t, "XDG_RUNTIME_DIR")
 	other, err := embedded.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := other.URL()
 	other.Close()
-	wrong := strings.Replace(redis.URL(), ":", ":x", 2)
-	if err = os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+	good := connect.Dev{RedisURL: server.URL(), Page: "http://127.0.0.1:1", PID: os.Getpid()}
+	if _, err = good.Write(t.Context(), getenv(env)); err != nil {
+		t.Fatal(err)
+	}
+	good, lives := connect.FindDev(t.Context(), getenv(env))
+	if !lives {
+		t.Fatal("the fleet is not found")
+	}
+	of := func(change func(*connect.Dev)) string {
+		d := good
+		change(&d)
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	at := func(url string) string { return of(func(d *connect.Dev) { d.RedisURL = url }) }
+	process := func(pid int) string { return of(func(d *connect.Dev) { d.PID = pid }) }
+	nonce := func(text string) string { return of(func(d *connect.Dev) { d.Nonce = text }) }
+	ended := exec.CommandContext(t.Context(), "true")
+	if err = ended.Run(); err != nil {
 		t.Fatal(err)
 	}
 	for name, one := range map[string]struct {
 		text string
 		mode os.FileMode
 	}{
-		"the fleet has ended":  {`{"redis_url":"` + gone + `"}`, 0o600},
-		"another password":     {`{"redis_url":"` + wrong + `"}`, 0o600},
-		"no password":          {`{"redis_url":"redis://127.0.0.1:1/0"}`, 0o600},
-		"another machine":      {`{"redis_url":"redis://:password@192.0.2.1:6379/0"}`, 0o600},
-		"a name":               {`{"redis_url":"redis://:password@localhost:6379/0"}`, 0o600},
-		"readable by others":   {`{"redis_url":"` + redis.URL() + `"}`, 0o644},
-		"writable by a group":  {`{"redis_url":"` + redis.URL() + `"}`, 0o620},
-		"cut in the middle":    {`{"redis_url":"redis`, 0o600},
-		"another kind of text": {`[]`, 0o600},
+		"the fleet has ended":         {at(gone), 0o600},
+		"another password":            {at(strings.Replace(server.URL(), ":", ":x", 2)), 0o600},
+		"no password":                 {at("redis://127.0.0.1:1/0"), 0o600},
+		"another machine":             {at("redis://:password@192.0.2.1:6379/0"), 0o600},
+		"a name":                      {at("redis://:password@localhost:6379/0"), 0o600},
+		"what accepts any password":   {at(impostor(t)), 0o600},
+		"the process has ended":       {process(ended.Process.Pid), 0o600},
+		"no process":                  {process(0), 0o600},
+		"a group of processes":        {process(-1), 0o600},
+		"another nonce":               {nonce("guessed"), 0o600},
+		"no nonce":                    {nonce(""), 0o600},
+		"readable by others":          {at(server.URL()), 0o644},
+		"writable by a group":         {at(server.URL()), 0o620},
+		"cut in the middle":           {`{"redis_url":"redis`, 0o600},
+		"another kind of text":        {`[]`, 0o600},
+		"as good as it was (control)": {at(server.URL()), 0o600},
 	} {
 		if err = os.WriteFile(file, []byte(one.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,15 +129,16 @@ func TestOtherDevFilesAreNotUsed(t *testing.T) {
 		if err = os.Chmod(file, one.mode); err != nil {
 			t.Fatal(err)
 		}
-		if got, lives := connect.FindDev(t.Context(), getenv(env)); lives {
-			t.Errorf("%s: found %v", name, got)
+		control := strings.Contains(name, "(control)")
+		if got, lives := connect.FindDev(t.Context(), getenv(env)); lives != control {
+			t.Errorf("%s: found %v, %v", name, got, lives)
 		}
 		if err = os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	linked := filepath.Join(t.TempDir(), "elsewhere")
-	if err = os.WriteFile(linked, []byte(`{"redis_url":"`+redis.URL()+`"}`), 0o600); err != nil {
+	if err = os.WriteFile(linked, []byte(at(server.URL())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err = os.Symlink(linked, file); err != nil {
@@ -117,22 +149,31 @@ func TestOtherDevFilesAreNotUsed(t *testing.T) {
 	}
 }
 
+// impostor is a Redis of another user at the address of a fleet that has ended: it accepts every password.
+func impostor(t *testing.T) (url string) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	server.RequireAuth("password")
+	return "redis://:password@" + server.Addr() + "/0"
+}
+
 // The end of an old fleet leaves the file of the one that replaced it.
 func TestDevLeavesTheFileOfOthers(t *testing.T) {
 	t.Parallel()
-	redis, env, file := devWorld(t, "HOME")
-	remove, err := connect.Dev{RedisURL: "redis://:x@127.0.0.1:1/0", PID: 1}.Write(getenv(env))
+	server, env, file := devWorld(t, "HOME")
+	d := connect.Dev{RedisURL: server.URL(), PID: os.Getpid()}
+	remove, err := d.Write(t.Context(), getenv(env))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = (connect.Dev{RedisURL: redis.URL(), PID: 2}).Write(getenv(env)); err != nil {
+	if _, err = d.Write(t.Context(), getenv(env)); err != nil {
 		t.Fatal(err)
 	}
 	remove()
 	if _, err = os.Stat(file); err != nil {
 		t.Error(err)
 	}
-	if _, err = (connect.Dev{}).Write(getenv(nil)); err == nil {
+	if _, err = d.Write(t.Context(), getenv(nil)); err == nil {
 		t.Error("without a folder there is no error")
 	}
 }

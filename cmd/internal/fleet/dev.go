@@ -102,7 +102,7 @@ func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Enviro
 	}
 	defer provider.close()
 	remove, err := connect.Dev{RedisURL: redis.URL(), Page: "http://" + on.Addr().String(), PID: os.Getpid()}.Write(
-		env.Getenv)
+		ctx, env.Getenv)
 	if err != nil {
 		return fmt.Errorf("announce this fleet to other commands: %w", err)
 	}
