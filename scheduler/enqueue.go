@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -131,7 +132,7 @@ func (s *Scheduler) check(e envelope.Envelope) error {
 func guard(e *envelope.Envelope, t *tick) *asynqdb.Guard {
 	g := &asynqdb.Guard{Queue: e.Options.Queue}
 	if e.Options.Unique != "" {
-		g.Unique = e.Task.Type() + ":" + e.Options.Unique
+		g.Unique = url.QueryEscape(e.Task.Type()) + ":" + e.Options.Unique // a type may hold a colon
 	}
 	if t != nil {
 		g.Series, g.Tick = t.series, t.Tick

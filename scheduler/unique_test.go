@@ -127,3 +127,28 @@ func TestEnqueueManyGoesOnAfterDuplicates(t *testing.T) {
 		t.Errorf("one key for two: %v", err)
 	}
 }
+
+// typed is a task of any type.
+type typed string
+
+func (t typed) TaskType() string { return string(t) }
+
+// The keys of one type are never those of another one.
+func TestUniqueKeysOfTypes(t *testing.T) {
+	t.Parallel()
+	s, err := scheduler.New(mini(t), nil, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ kind, key string }{
+		{"web", "request:x"}, {"web:request", "x"}, {"web%3Arequest", "x"}, {"web:", "request:x"}, {"web", ":request:x"},
+		{"web:request:x", "y"}, {"web:request", "x:y"}, {"web", "request:x:y"}, {"web request", "x"}, {"web+request", "x"},
+	} {
+		for _, twice := range []bool{false, true} {
+			_, err := s.Enqueue(t.Context(), typed(c.kind), tasks.Options{Unique: c.key})
+			if errors.Is(err, scheduler.ErrDuplicate) != twice || (err != nil) != twice {
+				t.Errorf("type %q, key %q: %v", c.kind, c.key, err)
+			}
+		}
+	}
+}
