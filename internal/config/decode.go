@@ -71,8 +71,8 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		}
 		return time.ParseDuration(text)
 	case reflect.TypeFor[map[string][]string]():
-		if _, ok := data.([]any); ok {
-			return nil, fmt.Errorf("%v must be a map of names to hosts, e.g. API_KEY: [a.example.com]", data)
+		if _, ok := data.(map[string]any); !ok {
+			return nil, errors.New("must be a map of names to hosts, e.g. API_KEY: [a.example.com]") // without data
 		}
 	case reflect.TypeFor[float64]():
 		return numberOf(data), nil
@@ -185,6 +185,9 @@ func fieldFault(err error) error {
 	}
 	if wrong := (*mapstructure.UnconvertibleTypeError)(nil); errors.As(err, &wrong) {
 		problem = fmt.Sprintf("%v must be %s", wrong.Value, wanted(wrong.Expected.Kind()))
+		if within(field, "http") || within(field, "providers") { // the value may be a secret
+			problem = "must be " + wanted(wrong.Expected.Kind())
+		}
 	}
 	return &reservations.FieldError{Field: shortened(field), Problem: shortened(problem)}
 }

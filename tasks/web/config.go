@@ -28,7 +28,7 @@ type Config struct {
 	// "api.example.com:8443". Without any, the client calls nothing. A name with non-ASCII letters means its ASCII
 	// form, which is dialled.
 	AllowHosts []string
-	// Secrets are the values of ${NAME} in headers, by name.
+	// Secrets are the values of ${NAME} in headers, by name: capital letters, digits and "_".
 	Secrets map[string]Secret
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
@@ -41,15 +41,16 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
-// validate joins all faults, each a *reservations.FieldError.
+// validate joins all faults, each a *reservations.FieldError. No text has what was written for a host or a name: that
+// may be an address with a password, or a secret.
 func (c Config) validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, &reservations.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	for _, host := range c.AllowHosts {
+	for i, host := range c.AllowHosts {
 		if _, err := listed(host, false); err != nil {
-			fault("allow_hosts", "%q must be a host, or host:port", host)
+			fault("allow_hosts", "entry %d must be a host or host:port, without a scheme, a user and a path", i+1)
 		}
 	}
 	for _, name := range sorted(c.Secrets) {

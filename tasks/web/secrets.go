@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -17,23 +19,27 @@ type Secret struct {
 	Hosts []string
 }
 
+// variable has no small letters, so that a secret in the place of its name is refused, and not printed.
+var variable = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,99}$`)
+
 // checkSecret reports the faults of a listed secret.
 func (c Config) checkSecret(name string, fault func(field, format string, args ...any)) {
 	field := "secrets." + name
-	if name == "" || strings.ContainsAny(name, "${}= \t") {
-		fault("secrets", "%q must be the name of an environment variable", name)
+	if !variable.MatchString(name) {
+		fault("secrets", "entry %d must be the name of an environment variable, in capital letters, and not the secret "+
+			"itself", slices.Index(sorted(c.Secrets), name)+1)
 		return
 	}
 	hosts := c.Secrets[name].Hosts
 	if len(hosts) == 0 {
 		fault(field, "lists no host for the secret")
 	}
-	for _, host := range hosts {
+	for i, host := range hosts {
 		switch origins, err := listed(host, true); {
 		case err != nil:
-			fault(field, "%q must be a host or host:port for https, or begin with http://", host)
+			fault(field, "host %d must be a host or host:port for https, or begin with http://", i+1)
 		case !lists(c.AllowHosts, false, origins[0]):
-			fault(field, "%q is not in allow_hosts", host)
+			fault(field, "host %d is not in allow_hosts", i+1)
 		}
 	}
 }
