@@ -112,3 +112,39 @@ func TestSyncErrors(t *testing.T) {
 		t.Errorf("it was repeated: %d calls", calls)
 	}
 }
+
+// One answer that says that nothing is left does not stop a long window until it ends; answers that agree do.
+func TestOneAnswerTakesAPartOfALongWindow(t *testing.T) {
+	t.Parallel()
+	window := func(period time.Duration) reservations.Meter {
+		return reservations.Meter{Name: "requests", Rate: 10_000, Period: period, Kind: reservations.KindWindow}
+	}
+	for name, c := range map[string]struct {
+		meter   reservations.Meter
+		left    float64 // what the answers say
+		answers int
+		want    float64
+	}{
+		"a day, one answer":            {window(24 * time.Hour), 0, 1, 5000},
+		"a day, two answers":           {window(24 * time.Hour), 0, 2, 2500},
+		"a day, fourteen answers":      {window(24 * time.Hour), 0, 14, 10_000. / (1 << 14)},
+		"a day, a little less is left": {window(24 * time.Hour), 9000, 1, 9000},
+		"two hours":                    {window(2 * time.Hour), 100, 1, 5000},
+		"a minute":                     {window(time.Minute), 0, 1, 0},
+		"a bucket of a day": {
+			reservations.Meter{Name: "requests", Rate: 10_000, Period: 24 * time.Hour}, 0, 1, 0,
+		},
+	} {
+		l := setupLimiter(t, reservations.Limit{Name: "openai", Meters: []reservations.Meter{c.meter}})
+		charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}
+		for range c.answers {
+			seen := reservations.Observation{Remaining: reservations.Tokens{"requests": c.left}}
+			if _, err := l.Sync(t.Context(), charge, seen); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if got := l.left("openai", "")["requests"]; math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %v left, want %v", name, got, c.want)
+		}
+	}
+}

@@ -46,8 +46,16 @@ func (b *Bucket) settleOnce(r Request) {
 	b.settle(r)
 }
 
+// longWindow is the period from which on one OpSync takes at most seenShare of a window's tokens: a wrong header would
+// stop the limit until the window ends. Each further one takes its share of the rest.
+const (
+	longWindow = time.Hour
+	seenShare  = 0.5
+)
+
 // unseen is what has to be given back so that the started balance is what the provider says was left and what came back
-// since. It is zero for a meter of which that is not known, and where it would raise the balance without Up.
+// since, as far as one OpSync may change it. It is zero for a meter of which that is not known, and where it would raise
+// the balance without Up.
 func (b *Bucket) unseen(r Request) []float64 {
 	x := make([]float64, len(r.Tokens))
 	for k, left := range r.Tokens {
@@ -58,6 +66,9 @@ func (b *Bucket) unseen(r Request) []float64 {
 		seen := min(s.Filling.Capacity, left+s.Filling.passed(b.At.Add(-r.For), b.At))
 		if x[k] = seen - s.Started; !r.Up {
 			x[k] = min(0, x[k])
+		}
+		if s.Filling.windowed() && s.Filling.Period > longWindow {
+			x[k] = max(x[k], -seenShare*max(0, s.Started))
 		}
 	}
 	return x

@@ -22,11 +22,13 @@ type Provider struct {
 	Limits []string `mapstructure:"limits"`
 	// Models are the models for which requests without a named limit take from the only limit.
 	Models []string `mapstructure:"models"`
+	// Sync says what the rate limit headers of its answers may do to the buckets: see llm.Sync. Empty means its default.
+	Sync llm.Sync `mapstructure:"sync"`
 }
 
 // Client returns the configuration of a client. The key comes from getenv.
 func (p Provider) Client(getenv func(string) string) llm.Config {
-	return llm.Config{BaseURL: p.BaseURL, APIKey: getenv(p.Key)}
+	return llm.Config{BaseURL: p.BaseURL, APIKey: getenv(p.Key), Sync: p.Sync}
 }
 
 // Lacks reports whether the provider needs a key that is not set.
@@ -94,7 +96,7 @@ func (f file) providerFaults(providers Providers) (faults []error) {
 		if p.BaseURL == "" {
 			fault(".base_url", "is missing: it looks like https://host/v1")
 		} else {
-			_, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL})
+			_, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL, Sync: p.Sync})
 			faults = append(faults, below("providers."+p.Name, err)...)
 		}
 		if p.Key != "" && !keyShape.MatchString(p.Key) {

@@ -55,7 +55,7 @@ func TestFaultsOfProviders(t *testing.T) {
 	_, err := config.Parse([]byte(`
 limits: {a: {in_flight: 1}, b: {in_flight: 1}}
 providers:
-  a: {base_url: "https://u:secret@host/v1", key: sk-secret, models: [m, n]}
+  a: {base_url: "https://u:secret@host/v1", key: sk-secret, models: [m, n], sync: x}
   b: {base_url: "ftp://secret", limits: [b, a], models: [n]}
   c: {limits: [none], key: secret}
   "d e": {base_url: "https://h/v1?key=secret", limits: [b], url: x}
@@ -69,7 +69,7 @@ recurring: {x: {every: 1m, task: {type: "llm:call", payload: {limit: none}}}}
 		"providers.b.base_url: must look like", `providers.b.limits: limit "a" belongs to provider a`,
 		"providers.b.models: need one limit", `providers.b.models: model "n" belongs to provider a`,
 		"providers.c.base_url: is missing", `providers.c.limits: there is no limit "none"`, "providers.c.key: must",
-		"providers.d e: a name has", "providers.d e.base_url: must hold no", "there is no setting named url",
+		"providers.d e: a name has", `providers.a.sync: "x" must be`, "providers.d e.base_url: must hold no", "there is no setting named url",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is missing in:\n%v", fault, err)
