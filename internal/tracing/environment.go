@@ -78,9 +78,10 @@ func entries(value string) []string {
 	return strings.Split(value, ",")
 }
 
-// secrets are the values of the headers, and whatever an address has before its host.
+// secrets are the values of the headers, and whatever the addresses of the collector and of proxies have before their
+// host.
 func secrets(getenv func(string) string) redact.Secrets {
-	var values []string
+	values := redact.Proxies()
 	for _, name := range headers {
 		for _, entry := range entries(getenv(name)) {
 			_, value, found := strings.Cut(entry, "=")
@@ -94,11 +95,7 @@ func secrets(getenv func(string) string) redact.Secrets {
 		}
 	}
 	for _, name := range endpoints {
-		if before, _, found := strings.Cut(getenv(name), "@"); found {
-			_, user, _ := strings.Cut(before, "://")
-			_, password, _ := strings.Cut(user, ":")
-			values = append(values, user, password)
-		}
+		values = append(values, redact.Userinfo(getenv(name))...)
 	}
 	return redact.New(values...)
 }

@@ -52,7 +52,7 @@ func NewClient(config Config) (*Client, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	return &Client{config: config, secrets: redact.New(config.APIKey)}, nil
+	return &Client{config: config, secrets: redact.New(append(redact.Proxies(), config.APIKey)...)}, nil
 }
 
 // Close lets go of idle connections. The client can still be used.
@@ -155,7 +155,12 @@ func (c *Client) post(ctx context.Context, to Endpoint, body []byte) (*http.Resp
 	for name, values := range c.config.Header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	return c.config.HTTPClient.Do(req)
+	res, err := c.config.HTTPClient.Do(req)
+	if err == nil && res.StatusCode >= http.StatusBadRequest && packing(res.Header) != "" {
+		_ = res.Body.Close()
+		res.Body = io.NopCloser(strings.NewReader(c.packedError(res.Header)))
+	}
+	return res, err
 }
 
 // unusable says why an answer with a good status is none, or nothing.

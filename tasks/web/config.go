@@ -109,9 +109,9 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 	return target, to, nil
 }
 
-// redacting returns the values of all secrets, to remove them from texts.
+// redacting returns the values of all secrets, also of proxies, to remove them from texts.
 func (c Config) redacting() redact.Secrets {
-	var values []string
+	values := redact.Proxies()
 	for _, secret := range c.Secrets {
 		values = append(values, secret.Value)
 	}

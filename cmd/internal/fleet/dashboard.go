@@ -160,7 +160,7 @@ func follow(s *session.Session, file string) func(context.Context) error {
 
 // secretsOf are the values of the environment that no page may show.
 func secretsOf(ctx context.Context, env cli.Environment, settings config.Config) redact.Secrets {
-	var values []string
+	values := redact.Proxies()
 	names := []string{"OPENAI_API_KEY", "HEADWAY_DASHBOARD_PASSWORD", "HEADWAY_DASHBOARD_TOKEN"}
 	for name := range settings.HTTP.Secrets {
 		names = append(names, name)
