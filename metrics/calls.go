@@ -23,6 +23,14 @@ type store struct {
 	m *Metrics
 }
 
+// Identity implements reservations.Identified, as far as the store does.
+func (s *store) Identity(ctx context.Context) (reservations.Identity, error) {
+	if of, ok := s.Store.(reservations.Identified); ok {
+		return of.Identity(ctx)
+	}
+	return reservations.Identity{}, nil
+}
+
 func (s *store) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) (answers []bucket.Answer, err error) {

@@ -32,6 +32,7 @@ type Buckets struct {
 	database *mongo.Database       // nil without MONGODB_URI, as are the next two
 	records  *mongostore.Store     // says which database it is, also where buckets are in Redis
 	hosts    string                // of the database
+	inMongo  bool                  // the buckets are there too
 }
 
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
@@ -86,6 +87,7 @@ func Open(
 		store, err = redisstore.Open(ctx, queue)
 		b.Store, b.Overriding = store, store
 	}
+	b.inMongo = kept == config.BucketsMongoDB
 	if err == nil {
 		err = b.agree(ctx, getenv, queue, register.RoleBuckets, register.RoleRecords)
 	}
@@ -113,14 +115,14 @@ func Records(
 
 // Identity implements reservations.Identified. That of MongoDB names its hosts.
 func (b *Buckets) Identity(ctx context.Context) (reservations.Identity, error) {
-	if b.Store == reservations.Store(b.records) {
-		return b.identityOfRecords(ctx)
+	if store, ok := b.Store.(reservations.Identified); ok { // also where it is measured
+		own, err := store.Identity(ctx)
+		if b.inMongo {
+			own.Place += " at " + b.hosts
+		}
+		return own, err
 	}
-	store, ok := b.Store.(reservations.Identified)
-	if !ok {
-		return reservations.Identity{}, nil
-	}
-	return store.Identity(ctx)
+	return reservations.Identity{}, nil
 }
 
 // identityOfRecords is zero without MONGODB_URI.

@@ -31,6 +31,6 @@ type Config struct {
 	AnyHost bool
 	// Secrets never appear on a page.
 	Secrets redact.Secrets
-	// Logger logs changes. Nil discards them.
+	// Logger logs changes and wrong logins. Nil discards them.
 	Logger *slog.Logger
 }

@@ -1,9 +1,13 @@
 package dashboard
 
 import (
+	"log/slog"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // policy allows the page its own style sheet, script, images and events, and nothing else.
@@ -21,12 +25,15 @@ func (s *Server) guard(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		switch {
-		case !s.config.AnyHost && !loopback(r.Host):
+		case !s.config.AnyHost && !Loopback(r.Host):
 			http.Error(w, "This page answers on loopback only: open it as 127.0.0.1 or localhost.",
 				http.StatusMisdirectedRequest)
 		case embedded(r):
 			http.Error(w, "This request comes from another site.", http.StatusForbidden)
+		case s.blocked(w, r):
+			http.Error(w, "Too many wrong logins came from this address.", http.StatusTooManyRequests)
 		case !s.config.Credentials.allow(r):
+			s.refused(r)
 			if s.config.Credentials.Password != "" {
 				w.Header().Set("WWW-Authenticate", `Basic realm="Headway", charset="UTF-8"`)
 			}
@@ -55,8 +62,33 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// loopback says whether the Host header of a request names this machine.
-func loopback(host string) bool {
+// blocked says whether a request has a login that is not looked at, because too many of its address were wrong.
+func (s *Server) blocked(w http.ResponseWriter, r *http.Request) bool {
+	if s.config.Credentials.Empty() || r.Header.Get("Authorization") == "" {
+		return false
+	}
+	wait := s.logins.blocked(r.RemoteAddr, time.Now())
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	}
+	return wait > 0
+}
+
+// refused counts and logs a wrong login. A request without one is how a browser learns that the page needs it. The log
+// has no name: people type passwords there.
+func (s *Server) refused(r *http.Request) {
+	if r.Header.Get("Authorization") == "" {
+		return
+	}
+	if wrong, logged := s.logins.failed(r.RemoteAddr, time.Now()); logged {
+		s.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the page refused a login; after 20 wrong ones in a minute "+
+			"it looks at no login of the address until the minute ends", slog.String("address", r.RemoteAddr),
+			slog.Int("wrong_logins", wrong))
+	}
+}
+
+// Loopback says whether the Host header of a request names this machine.
+func Loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

@@ -1,8 +1,10 @@
 package dashboard_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -107,6 +109,50 @@ func TestCredentials(t *testing.T) {
 	}
 	if asks := send(h, http.MethodGet, "/", nil).Header().Get("WWW-Authenticate"); !strings.HasPrefix(asks, "Basic ") {
 		t.Errorf("a browser is asked for %q", asks)
+	}
+}
+
+// Wrong logins are logged, without what was typed, and after some of them an address is not looked at for a while. A
+// request without a login is none.
+func TestWrongLogins(t *testing.T) {
+	t.Parallel()
+	const password = "correct horse"
+	var log bytes.Buffer
+	w := newWorld(t)
+	w.config.Credentials = dashboard.Credentials{User: "ada", Password: password}
+	w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	h := w.handler(t)
+	get := func(address, user, typed string) *httptest.ResponseRecorder {
+		return send(h, http.MethodGet, "/assets/style.css", nil, func(r *http.Request) {
+			if r.RemoteAddr = address; user != "" {
+				r.SetBasicAuth(user, typed)
+			}
+		})
+	}
+	for i := range 50 {
+		if got := get("203.0.113.9:1", "", ""); got.Code != http.StatusUnauthorized {
+			t.Fatalf("request %d without a login: status %d", i, got.Code)
+		}
+	}
+	for i := range 25 {
+		want := http.StatusUnauthorized
+		if i >= 20 {
+			want = http.StatusTooManyRequests
+		}
+		got := get("203.0.113.9:1", "typed-secret", "typed-secret")
+		if got.Code != want || (got.Header().Get("Retry-After") != "") != (want == http.StatusTooManyRequests) {
+			t.Errorf("wrong login %d: status %d, %v", i+1, got.Code, got.Header())
+		}
+	}
+	if got := get("203.0.113.9:2", "ada", password); got.Code != http.StatusTooManyRequests {
+		t.Errorf("a right login after them: status %d", got.Code)
+	}
+	if got := get("203.0.113.10:2", "ada", password); got.Code != http.StatusOK {
+		t.Errorf("a right login of another address: status %d", got.Code)
+	}
+	if text := log.String(); strings.Count(text, "refused a login") != 2 || !strings.Contains(text, "203.0.113.9") ||
+		strings.Contains(text, "typed-secret") {
+		t.Errorf("the log:\n%s", text)
 	}
 }
 

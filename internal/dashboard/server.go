@@ -27,6 +27,7 @@ type Server struct {
 	history   *history
 	handler   http.Handler
 	pages     map[string]page
+	logins    *logins
 	watchers  chan struct{} // a place for each stream of events
 	counters  bounded.Map[string, *batches.Counter]
 
@@ -44,6 +45,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, inspector: asynq.NewInspectorFromRedisClient(c.Client), history: newHistory(c.Client),
 		looking:  make(chan struct{}, 1),
+		logins:   newLogins(),
 		watchers: make(chan struct{}, watchersMost),
 		counters: bounded.Map[string, *batches.Counter]{Most: batchesShown + watchersMost},
 	}

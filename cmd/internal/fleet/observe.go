@@ -23,6 +23,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
@@ -149,7 +150,7 @@ func (o *observer) serve(
 	registry.MustRegister(o.metrics, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	server := &http.Server{
-		Handler: o.handler(ctx, registry), ReadHeaderTimeout: scrapeTimeout, ReadTimeout: scrapeTimeout,
+		Handler: o.guard(o.handler(ctx, registry)), ReadHeaderTimeout: scrapeTimeout, ReadTimeout: scrapeTimeout,
 		WriteTimeout: scrapeTimeout, IdleTimeout: 2 * time.Minute,
 		ErrorLog: log.New(io.Discard, "", 0), // its lines hold what clients send
 	}
@@ -165,6 +166,22 @@ func (o *observer) serve(
 		serving.Wait()
 		o.metrics.Close()
 	}, nil
+}
+
+// guard refuses requests that do not name this machine where the metrics are on loopback: the page of another site may
+// point its own name there, and read the answers.
+func (o *observer) guard(next http.Handler) http.Handler {
+	address, here := o.listener.Addr().(*net.TCPAddr)
+	if !here || !address.IP.IsLoopback() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !dashboard.Loopback(r.Host) {
+			http.Error(w, "the metrics answer on loopback only: ask 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // handler serves the metrics, and whether the process lives and is ready.

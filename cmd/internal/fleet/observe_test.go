@@ -5,7 +5,9 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"syscall"
@@ -179,6 +181,34 @@ func TestSwitchesTheLogLevel(t *testing.T) {
 	for to, want := range map[string]int{`"to":"DEBUG"`: 2, `"to":"WARN"`: 1} {
 		if n := strings.Count(log.String(), to); n != want {
 			t.Errorf("%s is in %d lines, want %d: %s", to, n, want, log.String())
+		}
+	}
+}
+
+// A name that another site points to loopback does not read the metrics there.
+func TestMetricsCheckTheHost(t *testing.T) {
+	t.Parallel()
+	for address, anyHost := range map[string]bool{"127.0.0.1:0": false, "[::1]:0": false, "0.0.0.0:0": true} {
+		on, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Logf("%s: %v", address, err) // a machine without IPv6
+			continue
+		}
+		defer func() { _ = on.Close() }()
+		h := (&observer{listener: on}).guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for host, here := range map[string]bool{
+			"127.0.0.1:9464": true, "localhost": true, "[::1]:9464": true, "127.0.0.2": true,
+			"evil.example:9464": false, "localhost.evil.example": false, "10.0.0.1": false, "": false,
+		} {
+			for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+				r.Host = host
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if (w.Code == http.StatusOK) != (here || anyHost) {
+					t.Errorf("%s of %q at %s: status %d", path, host, address, w.Code)
+				}
+			}
 		}
 	}
 }
