@@ -59,7 +59,7 @@ func (s *Store) Lines(ctx context.Context, batch string, from, to int) (Lines, e
 		id, _ := cursor.Current.Lookup("_id").StringValueOK()
 		_, line, malformed := parseDocumentID(id)
 		if malformed != nil {
-			return nil, malformed
+			continue // it is no line
 		}
 		round, _ := cursor.Current.Lookup(fieldRound).AsInt64OK()
 		if _, open := cursor.Current.LookupErr(fieldStatus); open == nil {
@@ -92,8 +92,10 @@ func (l Lines) Open(line int) bool {
 func (l Lines) Round(line int) int { return max(0, l[line]) }
 
 // All yields every stored request of a batch in the order of the lines. A request without a result has a zero
-// Finished. All reads page by page, so it yields later results if it has not read their page yet. An error is the last
-// value.
+// Finished. All reads page by page, so it yields later results if it has not read their page yet.
+//
+// A document that can't be read is an error that matches ErrMalformed and names its line, beside a Result with as much
+// of Line and CustomID as can be read; the others follow. Any other error is the last value.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }
@@ -109,26 +111,42 @@ func (s *Store) stream(ctx context.Context, batch string, which bson.E) iter.Seq
 			yield(Result{}, err)
 			return
 		}
-		from := 1
-		query := func() any { return bson.D{linesOf(batch, from, maxLine), which} }
+		last := documentID(batch, 0)
+		query := func() any {
+			behind := bson.D{{Key: "$gt", Value: last}, {Key: "$lte", Value: documentID(batch, maxLine)}}
+			return bson.D{{Key: "_id", Value: behind}, which}
+		}
 		for raw, err := range mongoerr.Pages(ctx, s.results, bson.D{{Key: "_id", Value: 1}}, bson.M{}, query) {
 			if err != nil {
 				yield(Result{}, unavailable("read the results of", batch, err))
 				return
 			}
-			var d resultDocument
-			var r Result
-			if err = bson.Unmarshal(raw, &d); err != nil {
-				err = fmt.Errorf("%w: after line %d of batch %q: %w", ErrMalformed, from-1, batch, err)
-			} else {
-				r, err = d.result()
-			}
-			if !yield(r, err) || err != nil {
+			last, _ = raw.Lookup("_id").StringValueOK() // the query finds texts only
+			if !yield(decode(raw)) {
 				return
 			}
-			from = r.Line + 1
 		}
 	}
+}
+
+// decode returns the result in a document, as far as it can be read.
+func decode(raw bson.Raw) (r Result, err error) {
+	var d resultDocument
+	if err = bson.Unmarshal(raw, &d); err == nil {
+		if r, err = d.result(); err == nil {
+			return r, nil
+		}
+	}
+	id, _ := raw.Lookup("_id").StringValueOK()
+	batch, line, unnamed := parseDocumentID(id)
+	if unnamed != nil {
+		return Result{}, unnamed
+	}
+	name, _ := raw.Lookup(fieldCustom).StringValueOK()
+	if !errors.Is(err, ErrMalformed) {
+		err = fmt.Errorf("%w: line %d of batch %q: %w", ErrMalformed, line, batch, err)
+	}
+	return Result{Batch: batch, Line: line, CustomID: name}, err
 }
 
 // Named is a request without a result, with its custom_id.

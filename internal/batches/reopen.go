@@ -3,6 +3,7 @@ package batches
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,7 +23,8 @@ const sendBytes = 8_000_000
 // before Reopen has stored that the request was sent. Give each task an ID of batch, line and [Result.Round], so that
 // it is enqueued once. If a call does not end, the next call sends the requests that it put back. Failed results
 // without a stored request stay. If a line is given, Reopen puts back no other; zero means all. Reopen also puts back
-// the results of a cancelled batch.
+// the results of a cancelled batch. Requests that can't be read are passed over, and named in an error that matches
+// ErrMalformed.
 func (s *Store) Reopen(
 	ctx context.Context, batch string, line int, send func(context.Context, []Result) error,
 ) (n int, err error) {
@@ -43,7 +45,12 @@ func (s *Store) Reopen(
 		results, size = nil, 0
 		return err
 	}
+	var malformed []error
 	for r, err := range s.stream(ctx, batch, bson.E{Key: fieldAgain, Value: true}) {
+		if errors.Is(err, ErrMalformed) {
+			malformed = append(malformed, err)
+			continue
+		}
 		if err != nil {
 			return n, err
 		}
@@ -55,7 +62,7 @@ func (s *Store) Reopen(
 			return n, err
 		}
 	}
-	err = flush()
+	err = errors.Join(flush(), errors.Join(malformed...))
 	return n, err
 }
 

@@ -101,7 +101,7 @@ type batchData struct {
 
 	Failures []failedRequest
 	More     bool
-	// Unread says why there are no further failures.
+	// Unread says why the last one of those that can't be read is missing; empty if all are there.
 	Unread string
 }
 
@@ -128,7 +128,7 @@ func (s *Server) batchPage(r *http.Request) (view, error) {
 	for result, err := range s.config.Batches.FailedOnes(r.Context(), b.ID) {
 		if errors.Is(err, batches.ErrMalformed) {
 			d.Unread = err.Error()
-			break
+			continue
 		}
 		if err != nil {
 			return view{}, err

@@ -56,6 +56,9 @@ func (s *Store) Overrides(ctx context.Context) ([]reservations.Override, error) 
 	var faults []error
 	for id, document := range all {
 		override, err := stored.DecodeOverride(bson.Raw(document))
+		if own := stored.OverrideID(override.Limit, override.Key, override.Meter); err == nil && own != id {
+			err = fmt.Errorf("its fields say %.200q", own)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%w %q: %w", ErrMalformedOverride, id, err))
 			continue

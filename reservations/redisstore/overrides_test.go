@@ -67,8 +67,12 @@ func TestOverridesThatAreNone(t *testing.T) {
 	if err := client.HSet(ctx, "headway:{buckets}:overrides", "by hand", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
+	copied := client.HGet(ctx, "headway:{buckets}:overrides", "openai/requests").Val()
+	if err := client.HSet(ctx, "headway:{buckets}:overrides", "openai/tokens", copied).Err(); err != nil {
+		t.Fatal(err)
+	}
 	list, err := o.Overrides(ctx)
-	if len(list) != 1 || !errors.Is(err, redisstore.ErrMalformedOverride) || !strings.Contains(err.Error(), `"by hand"`) ||
+	if len(list) != 1 || !strings.Contains(err.Error(), `"openai/tokens": its fields say "openai/requests"`) || !errors.Is(err, redisstore.ErrMalformedOverride) || !strings.Contains(err.Error(), `"by hand"`) ||
 		!strings.Contains(err.Error(), "NaN is not a number") {
 		t.Errorf("%v, %v", list, err)
 	}

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,12 +29,16 @@ const errorLeast = 20
 func listFailed(ctx context.Context, env cli.Environment, store *batches.Store, b batches.Batch, asJSON bool) error {
 	var rows []failedRequest
 	for r, err := range store.FailedOnes(ctx, b.ID) {
-		if err != nil {
+		malformed := errors.Is(err, batches.ErrMalformed)
+		if err != nil && !malformed {
 			return err
 		}
 		row := failedRequest{
 			CustomID: r.CustomID, Line: r.Line, Attempts: len(r.Attempts), Error: r.Fault(),
-			Task: batchref.Ref{Batch: r.Batch, Line: r.Line, Round: r.Round}.TaskID(),
+			Task: batchref.Ref{Batch: b.ID, Line: r.Line, Round: r.Round}.TaskID(),
+		}
+		if malformed {
+			row.Error = err.Error()
 		}
 		if r.Response != nil {
 			row.Status = r.Response.StatusCode

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ replaced when the new one is whole.
 Of a batch that was cancelled, each request without an answer has a line in --errors, with the code batch_cancelled.
 Requests whose lines were never enqueued because the enqueuer died are not known; how many is said on standard error.
 
-The exit code is 0 also if requests failed: --json says how many.`,
+The exit code is 0 also if requests failed: --json says how many. A stored result that can't be read has a line in
+--errors, and the exit code is 1.`,
 		Example: `  headway results 3f2a --out answers.jsonl --errors errors.jsonl
   headway results 3f2a --out - | jq .response.body.usage`,
 		Args: cli.Named("one BATCH, as `headway status` lists them"),
@@ -51,10 +53,10 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		}
 		defer s.Close(c.Context())
 		w, err := f.write(c.Context(), s.Batches, b.ID, env)
-		if err != nil {
+		if err != nil && w.Unreadable == 0 {
 			return err
 		}
-		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled)
+		w.Missing = max(0, b.Requests-w.Done-w.Failed-w.Cancelled-w.Unreadable)
 		if w.Missing > 0 && b.State == batches.StateCancelled {
 			cli.Warn(env, "%d requests of the cancelled batch have no line: they still run, or their lines were never "+
 				"enqueued, and nothing is known of them", w.Missing)
@@ -63,8 +65,8 @@ The exit code is 0 also if requests failed: --json says how many.`,
 		if f.standard() {
 			out = env.Err
 		}
-		return cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %d answers, %d failed, %d cancelled, %d not there yet, "+
-			"of %d requests", b.ID, w.Done, w.Failed, w.Cancelled, w.Missing, b.Requests))
+		return errors.Join(err, cli.Print(out, asJSON, w, fmt.Sprintf("batch %s: %d answers, %d failed, %d cancelled, "+
+			"%d not there yet, of %d requests", b.ID, w.Done, w.Failed, w.Cancelled, w.Missing, b.Requests)))
 	}
 	return c
 }
@@ -77,7 +79,19 @@ type written struct {
 	Done      int `json:"done"`
 	Failed    int `json:"failed"`
 	Cancelled int `json:"cancelled"`
-	Missing   int `json:"missing"` // without a line: without an answer yet, or unknown, of a cancelled batch
+	// Unreadable are results that can't be read: documents that were damaged. Their lines are in --errors.
+	Unreadable int   `json:"unreadable,omitempty"`
+	Missing    int   `json:"missing"` // without a line: without an answer yet, or unknown, of a cancelled batch
+	first      error // why the first of the unreadable ones is one
+}
+
+// fault says which results can't be read; nil if there are none. The files have all others.
+func (w written) fault() error {
+	if w.Unreadable == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s can't be read, and the files have the others; the first: %w",
+		cli.Plural(w.Unreadable, "stored result", "stored results"), w.first)
 }
 
 func (f *files) flags(c *cobra.Command) {
@@ -158,7 +172,7 @@ func (f *files) write(
 	if err = errors.Join(err, answers.Flush(), failures.Flush()); err != nil {
 		return w, errors.Join(err, good.Drop(), bad.Drop())
 	}
-	return w, errors.Join(good.Keep(), bad.Keep())
+	return w, errors.Join(good.Keep(), bad.Keep(), w.fault())
 }
 
 func copyResults(ctx context.Context, store *batches.Store, id string, good, bad *bufio.Writer) (w written, err error) {
@@ -167,11 +181,19 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 		return w, err
 	}
 	for r, err := range store.All(ctx, b.ID) {
-		if err != nil {
+		malformed := errors.Is(err, batches.ErrMalformed)
+		if err != nil && !malformed {
 			return w, err
 		}
 		to := bad
 		switch {
+		case malformed:
+			w.Unreadable++
+			w.first = cmp.Or(w.first, err)
+			if r.Line == 0 {
+				continue // it is no request
+			}
+			r.Failure = &batches.Failure{Code: record.CodeFailed, Message: err.Error()}
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
 			r.Failure = &batches.Failure{
 				Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled.",

@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -110,6 +111,10 @@ func (t *target) retry(
 		return 0, err
 	}
 	for r, err := range s.Batches.FailedOnes(ctx, b.ID) { // first: what is put back has its error no more
+		if errors.Is(err, batches.ErrMalformed) {
+			cli.Warn(env, "%v: it is not sent again", err)
+			continue
+		}
 		if err == nil && len(r.Request) > 0 && (line == 0 || line == r.Line) {
 			_, err = from.kept(r)
 		}

@@ -157,8 +157,29 @@ func (f *findings) stores(ctx context.Context, c config.Config, getenv func(stri
 	buckets, err := connect.Open(ctx, getenv, c.Buckets, queue, nil)
 	f.add("buckets", "are in "+connect.Kept(getenv, c.Buckets), err)
 	if err == nil {
+		f.overrides(ctx, c, buckets)
 		_ = buckets.Close(ctx) // as above
 	}
+}
+
+// overrides adds what "limits set" has set, and warns of what is ignored. That is no fault: the limits of the file count
+// in its place.
+func (f *findings) overrides(ctx context.Context, c config.Config, buckets *connect.Buckets) {
+	list, err := buckets.Overrides(ctx)
+	if err != nil && list == nil {
+		f.add("overrides", "", err)
+		return
+	}
+	if err = errors.Join(err, c.Checker().SetOverrides(list)); err == nil && len(list) == 0 {
+		return
+	}
+	lines := []string{fmt.Sprintf("%d set", len(list))}
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			lines = append(lines, "warning: ignored: "+line)
+		}
+	}
+	f.add("overrides", strings.Join(lines, "\n"), nil)
 }
 
 // workers compares the limits of the file with the limits of the workers that run. A difference is no fault: the

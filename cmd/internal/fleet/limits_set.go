@@ -173,8 +173,12 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if o.Limit+"."+o.Meter != name || o.Key != s.key {
 			continue
 		}
-		if _, err := now.Buckets.UnsetOverride(ctx, o.Limit, o.Key, o.Meter); err != nil {
+		there, err := now.Buckets.UnsetOverride(ctx, o.Limit, o.Key, o.Meter)
+		if err != nil {
 			return err
+		}
+		if !there {
+			break // another process was faster
 		}
 		was := overview.OverrideText(o)
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {

@@ -33,7 +33,8 @@ func EncodeOverride(set reservations.Override) (Override, error) {
 	return Override{ID: OverrideID(set.Limit, set.Key, set.Meter), Set: set, Period: set.Period.Milliseconds()}, nil
 }
 
-// DecodeOverride reads a document. The error says why it is no override. The limits decide whether its numbers are
+// DecodeOverride reads a document. The error says why it is no override: also an ID that is not that of its fields,
+// because nothing could take it back. The limits decide whether its numbers are
 // possible for a meter.
 func DecodeOverride(document bson.Raw) (reservations.Override, error) {
 	var o Override
@@ -43,6 +44,9 @@ func DecodeOverride(document bson.Raw) (reservations.Override, error) {
 	}
 	if err != nil {
 		return reservations.Override{}, err
+	}
+	if id := OverrideID(o.Set.Limit, o.Set.Key, o.Set.Meter); id != o.ID {
+		return reservations.Override{}, fmt.Errorf("it is stored as %.200q, and its fields say %.200q", o.ID, id)
 	}
 	for _, x := range []float64{o.Set.Rate, o.Set.Capacity} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
