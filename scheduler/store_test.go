@@ -104,7 +104,7 @@ func TestSplitFleets(t *testing.T) {
 					errors.As(err, &split) && (split.Own.ID != c.second || split.Fleets.ID != c.first) {
 					t.Errorf("start: %v", err)
 				}
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				_, err = limiter.Start(t.Context(), reservations.Charge{
 					Limit: "openai", Tokens: reservations.Tokens{"requests": 1},
 				})
@@ -117,7 +117,7 @@ func TestSplitFleets(t *testing.T) {
 				if err = client.HDel(t.Context(), register.KeyStores, "buckets").Err(); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(2 * time.Minute) // the first store counts again: its process still runs
+				<-time.After(2 * time.Minute) // the first store counts again: its process still runs
 				if v := client.HGet(t.Context(), register.KeyStores, "buckets").Val(); !strings.Contains(v, `"id":"`) {
 					t.Errorf("the fleet agrees on %q", v)
 				}

@@ -133,7 +133,7 @@ type typed string
 
 func (t typed) TaskType() string { return string(t) }
 
-// The keys of one type are never those of another one.
+// No key of a type is the key of another type.
 func TestUniqueKeysOfTypes(t *testing.T) {
 	t.Parallel()
 	s, err := scheduler.New(mini(t), nil, scheduler.Config{})
@@ -141,8 +141,16 @@ func TestUniqueKeysOfTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ kind, key string }{
-		{"web", "request:x"}, {"web:request", "x"}, {"web%3Arequest", "x"}, {"web:", "request:x"}, {"web", ":request:x"},
-		{"web:request:x", "y"}, {"web:request", "x:y"}, {"web", "request:x:y"}, {"web request", "x"}, {"web+request", "x"},
+		{"web", "request:x"},
+		{"web:request", "x"},
+		{"web%3Arequest", "x"},
+		{"web:", "request:x"},
+		{"web", ":request:x"},
+		{"web:request:x", "y"},
+		{"web:request", "x:y"},
+		{"web", "request:x:y"},
+		{"web request", "x"},
+		{"web+request", "x"},
 	} {
 		for _, twice := range []bool{false, true} {
 			_, err := s.Enqueue(t.Context(), typed(c.kind), tasks.Options{Unique: c.key})

@@ -175,8 +175,8 @@ func (l *Limits) SetLimits(ctx context.Context, limits []reservations.Limit) err
 }
 
 // Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not
-// be reached, or the overrides could not be read, or the limiter's store is not that of the fleet
-// (scheduler.ErrSplit).
+// be reached, or the overrides could not be read. It matches scheduler.ErrSplit if the limiter's store is not the store
+// of the fleet.
 func (l *Limits) Start(ctx context.Context) error {
 	return l.guard.start(ctx, func() error {
 		l.started.Store(true)

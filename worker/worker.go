@@ -106,8 +106,8 @@ func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) err
 }
 
 // Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
-// ErrStarted, or Redis could not be reached, or the overrides could not be read, or the limiter's store is not that of
-// the fleet (scheduler.ErrSplit).
+// ErrStarted, or Redis could not be reached, or the overrides could not be read. The error matches scheduler.ErrSplit
+// if the limiter's store is not the store of the fleet.
 func (w *Worker) Start(ctx context.Context) error {
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()

@@ -94,8 +94,8 @@ func (l Lines) Round(line int) int { return max(0, l[line]) }
 // All yields every stored request of a batch in the order of the lines. A request without a result has a zero
 // Finished. All reads page by page, so it yields later results if it has not read their page yet.
 //
-// A document that can't be read is an error that matches ErrMalformed and names its line, beside a Result with as much
-// of Line and CustomID as can be read; the others follow. Any other error is the last value.
+// A document that can't be read is an error that matches ErrMalformed and names its line. The Result beside it has as
+// much of Line and CustomID as can be read, and the others follow. Any other error is the last value.
 func (s *Store) All(ctx context.Context, batch string) iter.Seq2[Result, error] {
 	return s.stream(ctx, batch, bson.E{Key: fieldCustom, Value: bson.M{"$exists": true}})
 }

@@ -54,8 +54,8 @@ const (
 )
 
 // unseen is what has to be given back so that the started balance is what the provider says was left and what came back
-// since, as far as one OpSync may change it. It is zero for a meter of which that is not known, and where it would raise
-// the balance without Up.
+// since. One OpSync may not change a long window by more than its share. Unseen is zero for a meter of which nothing is
+// known, and where it would raise the balance without Up.
 func (b *Bucket) unseen(r Request) []float64 {
 	x := make([]float64, len(r.Tokens))
 	for k, left := range r.Tokens {

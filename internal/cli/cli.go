@@ -49,7 +49,8 @@ func afterEcho(ctx context.Context, stop func()) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalEcho, stop) })
 }
 
-// Run is Main in a given environment, whose variables count without line ends and spaces around them. It prints an error once, to Err, with all terminal control characters escaped.
+// Run is Main in a given environment, whose variables count without line ends and spaces around them. It prints an
+// error once, to Err, with all terminal control characters escaped.
 func Run(ctx context.Context, root func(Environment) *cobra.Command, args []string, env Environment) int {
 	out, errs := newText(env.Out), newText(env.Err)
 	defer func() { _, _ = out.flush(), errs.flush() }() // no output is left for an error

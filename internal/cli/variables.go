@@ -13,8 +13,8 @@ func trimmed(getenv func(string) string) func(string) string {
 	return func(name string) string { return strings.TrimSpace(getenv(name)) }
 }
 
-// trimProcess does the same in the environment of the process, for the variables that libraries read: those of
-// OpenTelemetry and of proxies.
+// trimProcess does the same in the environment of the process, for the variables that libraries read:
+// the variables of OpenTelemetry and of proxies.
 func trimProcess() {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")

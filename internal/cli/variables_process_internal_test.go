@@ -6,6 +6,8 @@ import (
 )
 
 // Libraries read some variables of the process by themselves.
+//
+//nolint:paralleltest // sets variables
 func TestProcessVariablesAreTrimmed(t *testing.T) {
 	for name, trimmed := range map[string]bool{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": true, "OTEL_EXPORTER_OTLP_HEADERS": true, "HTTPS_PROXY": true, "no_proxy": true,

@@ -31,8 +31,10 @@ func TestVariablesAreTrimmed(t *testing.T) {
 				got = env.Getenv("V")
 				return nil
 			}}
-		}, nil, cli.Environment{Getenv: func(name string) string { return map[string]string{"V": value}[name] },
-			Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		}, nil, cli.Environment{
+			Getenv: func(name string) string { return map[string]string{"V": value}[name] },
+			Out:    &bytes.Buffer{}, Err: &bytes.Buffer{},
+		})
 		if got != want || code != cli.ExitOK {
 			t.Errorf("%q: got %q, want %q", value, got, want)
 		}

@@ -69,7 +69,8 @@ recurring: {x: {every: 1m, task: {type: "llm:call", payload: {limit: none}}}}
 		"providers.b.base_url: must look like", `providers.b.limits: limit "a" belongs to provider a`,
 		"providers.b.models: need one limit", `providers.b.models: model "n" belongs to provider a`,
 		"providers.c.base_url: is missing", `providers.c.limits: there is no limit "none"`, "providers.c.key: must",
-		"providers.d e: a name has", `providers.a.sync: "x" must be`, "providers.d e.base_url: must hold no", "there is no setting named url",
+		"providers.d e: a name has", `providers.a.sync: "x" must be`, "providers.d e.base_url: must hold no",
+		"there is no setting named url",
 	} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is missing in:\n%v", fault, err)

@@ -29,10 +29,10 @@ type Buckets struct {
 	Overriding
 
 	redis    redis.UniversalClient // that of Open, if it is not the caller's
-	database *mongo.Database       // nil without MONGODB_URI, as are the next two
-	records  *mongostore.Store     // says which database it is, also where buckets are in Redis
+	database *mongo.Database       // nil without MONGODB_URI
+	records  *mongostore.Store     // says which database it is; nil without one
 	hosts    string                // of the database
-	inMongo  bool                  // the buckets are there too
+	inMongo  bool                  // the buckets are in the database
 }
 
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
@@ -143,7 +143,7 @@ func (b *Buckets) agree(
 	if queue == nil {
 		client, err := Redis(ctx, getenv)
 		if err != nil {
-			return nil //nolint:nilerr // the command needs no queue
+			return nil // the command needs no queue
 		}
 		defer func() { _ = client.Close() }()
 		queue = client

@@ -53,7 +53,9 @@ func (d Dev) Write(ctx context.Context, getenv func(string) string) (remove func
 		return nil, errors.New("neither XDG_RUNTIME_DIR nor HOME is set: other commands would not find this fleet")
 	}
 	d.Nonce = rand.Text()
-	err = d.ask(ctx, func(client *redis.Client) error { return client.Set(ctx, keyDev, d.Nonce, 0).Err() })
+	err = d.ask(ctx, func(ctx context.Context, client *redis.Client) error {
+		return client.Set(ctx, keyDev, d.Nonce, 0).Err()
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +93,12 @@ func FindDev(ctx context.Context, getenv func(string) string) (Dev, bool) {
 	if err != nil || d.Nonce == "" || !alive(d.PID) {
 		return Dev{}, false
 	}
-	err = d.ask(ctx, func(client *redis.Client) error {
-		nonce, err := client.Get(ctx, keyDev).Result()
-		if err == nil && nonce != d.Nonce {
-			err = errOtherDev
+	err = d.ask(ctx, func(ctx context.Context, client *redis.Client) error {
+		nonce, failed := client.Get(ctx, keyDev).Result()
+		if failed == nil && nonce != d.Nonce {
+			failed = errOtherDev
 		}
-		return err
+		return failed
 	})
 	return d, err == nil
 }
@@ -107,16 +109,17 @@ var (
 )
 
 // ask connects to the Redis for one question.
-func (d Dev) ask(ctx context.Context, question func(*redis.Client) error) error {
+func (d Dev) ask(ctx context.Context, question func(context.Context, *redis.Client) error) error {
 	options, err := redis.ParseURL(d.RedisURL)
 	if err != nil || !onLoopback(options.Addr) || options.Password == "" {
 		return errNotDev
 	}
 	options.MaxRetries, options.DialerRetries = -1, 1
-	options.DialTimeout, options.ReadTimeout = devPatience, devPatience
 	client := redis.NewClient(options)
 	defer func() { _ = client.Close() }()
-	return question(client)
+	ctx, cancel := context.WithTimeout(ctx, devPatience)
+	defer cancel()
+	return question(ctx, client)
 }
 
 // alive reports whether a process of this machine runs, also of another user.

@@ -63,13 +63,15 @@ func TestSplit(t *testing.T) {
 		by            func(context.Context, process) (*connect.Buckets, error)
 		role          register.Role // empty: they agree
 	}{
-		"one database":                      {process{mongo: a}, process{mongo: a, buckets: inMongo}, open, ""},
-		"two databases":                     {process{mongo: a}, process{mongo: b}, open, register.RoleBuckets},
-		"the second in Redis":               {process{mongo: a}, process{}, open, register.RoleBuckets},
-		"the first in Redis":                {process{}, process{mongo: a}, open, register.RoleBuckets},
-		"both in Redis":                     {process{}, process{}, open, ""},
-		"both in Redis, one has records":    {process{}, process{mongo: a, buckets: inRedis}, open, ""},
-		"in Redis, records in two":          {process{mongo: a, buckets: inRedis}, process{mongo: b, buckets: inRedis}, open, register.RoleRecords},
+		"one database":                   {process{mongo: a}, process{mongo: a, buckets: inMongo}, open, ""},
+		"two databases":                  {process{mongo: a}, process{mongo: b}, open, register.RoleBuckets},
+		"the second in Redis":            {process{mongo: a}, process{}, open, register.RoleBuckets},
+		"the first in Redis":             {process{}, process{mongo: a}, open, register.RoleBuckets},
+		"both in Redis":                  {process{}, process{}, open, ""},
+		"both in Redis, one has records": {process{}, process{mongo: a, buckets: inRedis}, open, ""},
+		"in Redis, records in two": {
+			process{mongo: a, buckets: inRedis}, process{mongo: b, buckets: inRedis}, open, register.RoleRecords,
+		},
 		"the records of one database":       {process{mongo: a}, process{mongo: a}, records, ""},
 		"the records of the other database": {process{mongo: a}, process{mongo: b}, records, register.RoleRecords},
 		"the records beside Redis":          {process{}, process{mongo: b}, records, ""},

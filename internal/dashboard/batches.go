@@ -101,7 +101,7 @@ type batchData struct {
 
 	Failures []failedRequest
 	More     bool
-	// Unread says why the last one of those that can't be read is missing; empty if all are there.
+	// Unread is why a failure can't be read, the last of several; empty if all are here.
 	Unread string
 }
 

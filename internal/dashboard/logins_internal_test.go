@@ -41,7 +41,9 @@ func TestWrongLoginsBlockTheirAddress(t *testing.T) {
 	if wrong, logged := l.failed(attacker, now.Add(loginWindow)); wrong != 1 || !logged {
 		t.Errorf("a new window begins with %d, %v", wrong, logged)
 	}
-	for _, pair := range [][2]string{{"[2001:db8::1]:1", "[2001:db8::ffff:2]:2"}, {"[fe80::1%eth0]:1", "[fe80::2%eth1]:1"}} {
+	for _, pair := range [][2]string{
+		{"[2001:db8::1]:1", "[2001:db8::ffff:2]:2"}, {"[fe80::1%eth0]:1", "[fe80::2%eth1]:1"},
+	} {
 		if sourceOf(pair[0]) != sourceOf(pair[1]) {
 			t.Errorf("%q are two", pair)
 		}

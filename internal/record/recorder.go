@@ -36,8 +36,8 @@ const (
 // ErrCancelled is the reason why a task of a cancelled batch is dropped.
 var ErrCancelled = errors.New("its batch was cancelled")
 
-// ErrForged is the reason why a task is archived whose payload names a request of a batch, although the task was not
-// enqueued with this batch. Its end changes no result.
+// ErrForged is why a task is archived if its payload names a request of a batch that did not enqueue it. The end of
+// such a task changes no result.
 var ErrForged = errors.New("the task was not enqueued as this request of a batch")
 
 // Recorder writes the results of one worker process. It is safe for concurrent use.

@@ -9,6 +9,8 @@ import (
 )
 
 // The password of a proxy is found in what a proxy or an error may repeat, however the address is written.
+//
+//nolint:paralleltest // sets variables
 func TestPasswordsOfProxies(t *testing.T) {
 	const password = "pr0xy#5ecret"
 	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {

@@ -12,7 +12,7 @@ import (
 )
 
 // KeyStores is a hash with the Identity of each store that the whole fleet has to share, as JSON, by Role. The first
-// process writes it, and it stays: an operator who moves the fleet deletes it.
+// process writes it, and it stays. To move the fleet, an operator deletes it.
 const KeyStores = root + "stores"
 
 // Role is what a store is for.

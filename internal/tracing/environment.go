@@ -12,25 +12,29 @@ import (
 	"github.com/headway-go/headway/internal/redact"
 )
 
-// The variables that may hold secrets. The exporter reads them itself; what it can't use it prints or ignores.
-var (
-	endpoints = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-	headers   = []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
-)
+// endpoints and headers are the variables that may hold secrets. The exporter reads them itself; what it can't use it
+// prints or ignores.
+func endpoints() []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+}
+
+func headers() []string {
+	return []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
+}
 
 // check returns the first fault of the variables, without their values.
 func check(getenv func(string) string) error {
-	for _, name := range slices.Concat(endpoints, headers) {
+	for _, name := range slices.Concat(endpoints(), headers()) {
 		if err := cli.CheckVariable(getenv, name); err != nil {
 			return err
 		}
 	}
-	for _, name := range endpoints {
+	for _, name := range endpoints() {
 		if err := checkEndpoint(getenv(name)); err != nil {
 			return cli.Usage("%s %w", name, err)
 		}
 	}
-	for _, name := range headers {
+	for _, name := range headers() {
 		for i, entry := range entries(getenv(name)) {
 			if err := checkHeader(entry); err != nil {
 				return cli.Usage("%s: header %d %w: it must look like Authorization=Bearer%%20TOKEN, with commas between "+
@@ -82,7 +86,7 @@ func entries(value string) []string {
 // host.
 func secrets(getenv func(string) string) redact.Secrets {
 	values := redact.Proxies()
-	for _, name := range headers {
+	for _, name := range headers() {
 		for _, entry := range entries(getenv(name)) {
 			_, value, found := strings.Cut(entry, "=")
 			if !found {
@@ -94,7 +98,7 @@ func secrets(getenv func(string) string) redact.Secrets {
 			}
 		}
 	}
-	for _, name := range endpoints {
+	for _, name := range endpoints() {
 		values = append(values, redact.Userinfo(getenv(name))...)
 	}
 	return redact.New(values...)

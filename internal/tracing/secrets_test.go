@@ -82,6 +82,8 @@ func stderrOf(t *testing.T, do func()) string {
 }
 
 // A collector that repeats the header in its answer does not have the token logged.
+//
+//nolint:paralleltest // sets variables
 func TestAnswersDoNotShowTheToken(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not allowed: "+r.Header.Get("Authorization"), http.StatusUnauthorized)

@@ -69,9 +69,8 @@ func TestOverridesThatAreNone(t *testing.T) {
 	if _, err := db.Collection(mongostore.DefaultOverrides).InsertOne(ctx, byHand); err != nil {
 		t.Fatal(err)
 	}
-	copied := bson.D{
-		{Key: "_id", Value: "openai/tokens"}, {Key: "limit", Value: "openai"}, {Key: "meter", Value: "requests"},
-		{Key: "rate", Value: 9.}, {Key: "period", Value: int64(1000)},
+	copied := bson.M{
+		"_id": "openai/tokens", "limit": "openai", "meter": "requests", "rate": 9., "period": int64(1000),
 	}
 	if _, err := db.Collection(mongostore.DefaultOverrides).InsertOne(ctx, copied); err != nil {
 		t.Fatal(err)
@@ -98,7 +97,8 @@ func TestOverridesThatAreNone(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	for _, want := range []string{
-		"by hand", `it is stored as "openai/tokens", and its fields say "openai/requests"`, `"openai:none/requests": NaN is not a number`, `"openai:endless/requests": +Inf is not a number`,
+		"by hand", `it is stored as "openai/tokens", and its fields say "openai/requests"`,
+		`"openai:none/requests": NaN is not a number`, `"openai:endless/requests": +Inf is not a number`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)

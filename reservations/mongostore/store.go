@@ -59,7 +59,7 @@ func New(db *mongo.Database, o Options) *Store {
 	return s
 }
 
-// settings are those of all collections: writes outlive a failover, and reads see them.
+// settings returns the settings of all collections: writes outlive a failover, and reads see them.
 func settings() options.Lister[options.CollectionOptions] {
 	return options.Collection().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
 }

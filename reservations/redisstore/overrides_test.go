@@ -72,7 +72,8 @@ func TestOverridesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := o.Overrides(ctx)
-	if len(list) != 1 || !strings.Contains(err.Error(), `"openai/tokens": its fields say "openai/requests"`) || !errors.Is(err, redisstore.ErrMalformedOverride) || !strings.Contains(err.Error(), `"by hand"`) ||
+	if len(list) != 1 || !strings.Contains(err.Error(), `"openai/tokens": its fields say "openai/requests"`) ||
+		!errors.Is(err, redisstore.ErrMalformedOverride) || !strings.Contains(err.Error(), `"by hand"`) ||
 		!strings.Contains(err.Error(), "NaN is not a number") {
 		t.Errorf("%v, %v", list, err)
 	}

@@ -42,7 +42,7 @@ func TestArchivedTasksOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		infos := []*asynq.TaskInfo{{ID: of(line).TaskID(), Type: web.TaskType, Payload: payload, LastErr: "oops"}}
-		if err := keepDead(t.Context(), store, b, infos); err != nil {
+		if err = keepDead(t.Context(), store, b, infos); err != nil {
 			t.Fatal(err)
 		}
 		r, ended, err := store.Find(t.Context(), "b", line)

@@ -162,8 +162,8 @@ func (f *findings) stores(ctx context.Context, c config.Config, getenv func(stri
 	}
 }
 
-// overrides adds what "limits set" has set, and warns of what is ignored. That is no fault: the limits of the file count
-// in its place.
+// overrides adds what "limits set" has set, and warns of what is ignored. That is no fault, because the limits of the
+// file count in its place.
 func (f *findings) overrides(ctx context.Context, c config.Config, buckets *connect.Buckets) {
 	list, err := buckets.Overrides(ctx)
 	if err != nil && list == nil {

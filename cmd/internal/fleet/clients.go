@@ -68,8 +68,8 @@ func newClients(
 			return clients{}, cli.Usage("%s is not set: http.secrets lists it for tasks; `export %s=...` and start again, or "+
 				"take it off the list", name, name)
 		}
-		if err := cli.CheckVariable(getenv, name); err != nil {
-			return clients{}, err
+		if fault := cli.CheckVariable(getenv, name); fault != nil {
+			return clients{}, fault
 		}
 	}
 	settings := c.HTTP.Client(getenv)

@@ -34,9 +34,9 @@ have no real value. Recurring tasks are not enqueued. MONGODB_URI and OTEL_EXPOR
 point to this machine. --allow-real-calls lifts all of that, except for the provider.
 
 In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. Such a worker makes real
-calls. A worker of your own may serve the same queues: dev returns tasks of other types than chat and HTTP requests, and that worker gets them some
-seconds later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and records of dead tasks are kept
-there, and the buckets as well.
+calls. A worker of your own may serve the same queues: dev returns tasks of other types than chat and HTTP requests, and
+that worker gets them some seconds later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and
+records of dead tasks are kept there, and the buckets as well.
 
 The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
 		Example: `  headway dev
@@ -46,10 +46,10 @@ The page may change things, and needs no credentials: it is on loopback, and not
 	listen := pageFlag(c)
 	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
-	real := c.Flags().Bool("allow-real-calls", false,
+	lifted := c.Flags().Bool("allow-real-calls", false,
 		"make HTTP requests with their secrets, enqueue recurring tasks, and use MongoDB and a collector elsewhere")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		s.confined = !*real
+		s.confined = !*lifted
 		return dev(c.Context(), s, listen, env)
 	}
 	return c

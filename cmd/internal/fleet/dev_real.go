@@ -17,7 +17,7 @@ import (
 )
 
 // devSecret is the value of every key and secret within `headway dev`.
-const devSecret = "dev-without-a-key" //nolint:gosec // that is the point
+const devSecret = "dev-without-a-key"
 
 // confined is the environment of a process whose calls stay on this machine: services elsewhere are not set, and keys
 // and secrets have no real value.

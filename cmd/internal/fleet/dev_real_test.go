@@ -23,17 +23,23 @@ import (
 // Nothing that a process reads from its environment leads elsewhere, and no key is real.
 func TestConfinedEnvironment(t *testing.T) {
 	t.Parallel()
-	c := config.Config{Settings: config.Settings{HTTP: config.HTTP{Secrets: map[string][]string{"BILLING": {"a.example"}}}},
-		Providers: config.Providers{{Name: "azure", Key: "AZURE_KEY"}}}
+	var c config.Config
+	c.HTTP.Secrets = map[string][]string{"BILLING": {"a.example"}}
+	c.Providers = config.Providers{{Name: "azure", Key: "AZURE_KEY"}}
 	for _, tc := range []struct{ name, value, want string }{
-		{"BILLING", "sk-live", devSecret}, {"BILLING", "", devSecret}, {"AZURE_KEY", "sk-live", devSecret},
+		{"BILLING", "sk-live", devSecret},
+		{"BILLING", "", devSecret},
+		{"AZURE_KEY", "sk-live", devSecret},
 		{"USER", "ann", "ann"},
 		{"MONGODB_URI", "mongodb://127.0.0.1:27017/headway", "mongodb://127.0.0.1:27017/headway"},
 		{"MONGODB_URI", "mongodb://u:p@localhost,[::1]:27018/headway", "mongodb://u:p@localhost,[::1]:27018/headway"},
-		{"MONGODB_URI", "mongodb://db.example/headway", ""}, {"MONGODB_URI", "mongodb://10.0.0.1/headway", ""},
+		{"MONGODB_URI", "mongodb://db.example/headway", ""},
+		{"MONGODB_URI", "mongodb://10.0.0.1/headway", ""},
 		{"MONGODB_URI", "mongodb://127.0.0.1,db.example/headway", ""},
 		{"MONGODB_URI", "mongodb://localhost@db.example/headway", ""},
-		{"MONGODB_URI", "mongodb+srv://db.example/headway", ""}, {"MONGODB_URI", "oops", ""}, {"MONGODB_URI", "", ""},
+		{"MONGODB_URI", "mongodb+srv://db.example/headway", ""},
+		{"MONGODB_URI", "oops", ""},
+		{"MONGODB_URI", "", ""},
 	} {
 		got := confined(c, func(name string) string { return map[string]string{tc.name: tc.value}[name] })(tc.name)
 		if got != tc.want {
@@ -70,9 +76,10 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDevCallsThisMachineOnly(t *testing.T) {
 	t.Parallel()
 	for address, here := range map[string]bool{
-		"https://api.example/x": false, "http://10.0.0.1/": false, "http://0.0.0.0/": false, "http://127.0.0.1.example/": false,
-		"http://localhost.example/": false, "http://[2001:db8::1]/": false, "http://169.254.169.254/": false,
-		"http://127.0.0.1:1/": true, "http://127.8.9.1/": true, "http://localhost/": true, "http://[::1]:1/": true,
+		"https://api.example/x": false, "http://10.0.0.1/": false, "http://0.0.0.0/": false,
+		"http://127.0.0.1.example/": false, "http://localhost.example/": false, "http://[2001:db8::1]/": false,
+		"http://169.254.169.254/": false,
+		"http://127.0.0.1:1/":     true, "http://127.8.9.1/": true, "http://localhost/": true, "http://[::1]:1/": true,
 	} {
 		f := &failing{}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader("body"))
@@ -93,8 +100,8 @@ func TestDevCallsThisMachineOnly(t *testing.T) {
 	}
 }
 
-// A real fleet of `headway dev` answers a request to a host elsewhere by itself, calls a host of this machine without
-// the real secret, and enqueues no recurring task.
+// A fleet of `headway dev` answers a request to a host elsewhere by itself. It calls a host of this machine without the
+// real secret. It enqueues no recurring task.
 func TestDevMakesNoRealCalls(t *testing.T) {
 	t.Parallel()
 	var key atomic.Value
