@@ -24,9 +24,34 @@ func TestWatch(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		transport func(cancel func()) http.RoundTripper
+		change    func(*http.Request)
 		ended     bool
 		want      bool
 	}{
+		"a line end in a header": {
+			transport: func(func()) http.RoundTripper { return &http.Transport{} },
+			change:    func(r *http.Request) { r.Header.Set("Authorization", "Bearer key\n") }, want: true,
+		},
+		"a name that is none": {
+			transport: func(func()) http.RoundTripper { return &http.Transport{} },
+			change:    func(r *http.Request) { r.Header["a b"] = []string{"c"} }, want: true,
+		},
+		"a method that is none": {
+			transport: func(func()) http.RoundTripper { return &http.Transport{} },
+			change:    func(r *http.Request) { r.Method = "GET\n" }, want: true,
+		},
+		"a scheme that is none": {
+			transport: func(func()) http.RoundTripper { return &http.Transport{} },
+			change:    func(r *http.Request) { r.URL.Scheme = "gopher" }, want: true,
+		},
+		"no host": {
+			transport: func(func()) http.RoundTripper { return &http.Transport{} },
+			change:    func(r *http.Request) { r.URL.Host = "" }, want: true,
+		},
+		"the standard transport": {
+			transport: func(func()) http.RoundTripper { return nil },
+			change:    func(r *http.Request) { r.Header.Set("A", "\x00") }, want: true,
+		},
 		"no connection": {
 			transport: func(func()) http.RoundTripper {
 				return dial(func(context.Context) (net.Conn, error) { return nil, broken })
@@ -71,9 +96,14 @@ func TestWatch(t *testing.T) {
 			if c.ended {
 				cancel()
 			}
-			watched, mark := httpcall.Watch(ctx)
+			client := &http.Client{Transport: c.transport(cancel)}
+			watched, mark := httpcall.Watch(ctx, client)
 			request := httptest.NewRequestWithContext(watched, http.MethodGet, "http://api.example.com/", nil)
-			res, err := c.transport(cancel).RoundTrip(request)
+			request.RequestURI = ""
+			if c.change != nil {
+				c.change(request)
+			}
+			res, err := client.Do(request)
 			if err == nil {
 				_ = res.Body.Close()
 				t.Fatal("no error")

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/httpcall"
 )
 
@@ -61,7 +59,7 @@ type Seen struct {
 // come back at the rate of a day's limit.
 func ReadHeaders(h http.Header, now time.Time) []Seen {
 	var all []Seen
-	now = answered(h, now)
+	now = httpcall.Clock(h, now)
 	provider := providerOf(h)
 	for _, g := range groups() {
 		remaining, ok := amount(h, g.remaining)
@@ -214,78 +212,12 @@ func amount(h http.Header, name string) (float64, bool) {
 	return n, true
 }
 
-// answered is the moment of the answer on the provider's clock, or else now.
-func answered(h http.Header, now time.Time) time.Time {
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		return date
-	}
-	return now
-}
-
 // until is the time until a limit is full again, at most bucket.MaxWait, and how exactly it is said.
 func until(h http.Header, names []string, now time.Time) (reset, grain time.Duration, ok bool) {
 	for _, name := range names {
-		text, there := only(h, name)
-		if !there {
-			continue
+		if text, there := only(h, name); there {
+			return httpcall.When(text, time.Second, now)
 		}
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			if !(n >= 0) {
-				return 0, 0, false
-			}
-			d, _ := httpcall.Units(text, time.Second)
-			return d, grainOf(text), true
-		}
-		if d, err := time.ParseDuration(text); err == nil {
-			return min(max(0, d), bucket.MaxWait), grainOf(text), d >= 0
-		}
-		if t, err := time.Parse(time.RFC3339, text); err == nil {
-			return min(max(0, t.Sub(now)), bucket.MaxWait), 2 * time.Second, true // its second, and that of Date
-		}
-		return 0, 0, false
 	}
 	return 0, 0, false
-}
-
-// grainOf is about the unit of a duration's last digit.
-func grainOf(text string) time.Duration {
-	switch {
-	case strings.Contains(text, "ms"), strings.Contains(text, "µs"),
-		strings.Contains(text, "us"), strings.Contains(text, "ns"):
-		return time.Millisecond
-	case strings.Contains(text, "."):
-		return 10 * time.Millisecond
-	default:
-		return time.Second
-	}
-}
-
-// RetryAfter is how long an answer with this status asks to wait: what httpcall.Wait reads, and for a 429 that
-// names neither of its headers the time until the limit is full again that ran out. Zero where no such header makes
-// sense.
-func RetryAfter(status int, h http.Header) time.Duration {
-	if status != http.StatusTooManyRequests || cmp.Or(h.Get("Retry-After-Ms"), h.Get("Retry-After")) != "" {
-		return httpcall.Wait(h)
-	}
-	return reset(h, time.Now())
-}
-
-// reset is the longest of the times until a limit is full again of which nothing is left, or the answer does not say.
-// Where something of each is left, the tokens were too few. Zero where no such header makes sense.
-func reset(h http.Header, now time.Time) time.Duration {
-	var exhausted, tokens time.Duration
-	now = answered(h, now)
-	for _, g := range groups() {
-		d, _, ok := until(h, g.reset, now)
-		if !ok {
-			continue
-		}
-		if left, known := amount(h, g.remaining); !known || left == 0 {
-			exhausted = max(exhausted, d)
-		}
-		if g.kind != MeterRequests {
-			tokens = max(tokens, d)
-		}
-	}
-	return cmp.Or(exhausted, tokens)
 }

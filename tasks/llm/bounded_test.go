@@ -79,19 +79,32 @@ func TestAGoodStatusIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A failed response is an answer, with the reason.
-func TestAFailedResponseIsAnAnswer(t *testing.T) {
+// A failed response is a failure, with the reason.
+func TestAFailedResponseIsAFailure(t *testing.T) {
 	t.Parallel()
 	const body = `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"x"},"usage":null}`
 	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)
 	})
-	answer, err := client.Run(t.Context(), llm.Call{
+	_, err := client.Run(t.Context(), llm.Call{
 		Endpoint: llm.EndpointResponses,
 		Request:  []byte(`{"model":"m","input":"hi"}`),
 	}, nil)
-	if err != nil || string(answer.Body) != body {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Code != "server_error" || string(e.Body) != body || errors.Is(err, tasks.ErrPermanent) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The mark of UTF-8 before an answer is not a part of it.
+func TestAMarkBeforeAnAnswer(t *testing.T) {
+	t.Parallel()
+	client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "\ufeff"+done)
+	})
+	answer, err := client.Run(t.Context(), newChat(t, hello), nil)
+	if err != nil || string(answer.Body) != done {
 		t.Errorf("%s, %v", answer.Body, err)
 	}
 }

@@ -103,7 +103,7 @@ func TestRunCallSendsTheBytesAsTheyAre(t *testing.T) {
 			r.Header.Get("Authorization"); got != "application/jsonBearer "+secret {
 			t.Error(got)
 		}
-		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`)
+		_, _ = io.WriteString(w, `{"data":[{}],"usage":{"prompt_tokens":8,"total_tokens":8}}`)
 	})
 	answer, err := client.Run(t.Context(), llm.Call{
 		Endpoint: llm.EndpointEmbeddings,
@@ -149,7 +149,7 @@ func TestRunCallFailures(t *testing.T) {
 // TestKindsOfFailures lists retried and permanent failures.
 func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
-	again := map[int]bool{401: true, 408: true, 409: true, 425: true, 429: true}
+	again := map[int]bool{401: true, 402: true, 408: true, 409: true, 425: true, 429: true, 498: true}
 	for status := 400; status < 600; status++ {
 		for message, too := range map[string]bool{"no": false, "Request too large for gpt-4o": status == 429} {
 			answer := fixed{status, []byte(`{"error":{"message":"` + message + `"}}`)}

@@ -41,6 +41,8 @@ type Answer struct {
 	// Usage is what the provider counted, by meter: MeterInput, MeterOutput, MeterTokens and MeterTokensPerDay. Nil
 	// where it did not say.
 	Usage reservations.Tokens
+	// StatusCode is that of the answer, mostly 200.
+	StatusCode int
 	// RequestID is the provider's name for the call; empty where it gave none.
 	RequestID string
 }
@@ -60,8 +62,9 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 
 // Run makes the call once, and passes to use what was really used, in the meters that the call is charged for:
 //
-//   - the provider's own count for an answer, where it says;
-//   - no tokens for a request that the provider rejected (a 4xx other than 408); the request itself counts as charged;
+//   - the provider's own count for an answer, where it says, also if the answer is an error with a good status;
+//   - no tokens for a request that the provider rejected (a 4xx other than 408, or a refusal within a good status); the
+//     request itself counts as charged;
 //   - nothing, not even the request, where the body can't be sent or no connection came about.
 //
 // In all other cases use is not called and the estimate stands: the provider may have counted the call.
@@ -71,7 +74,7 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 //
 // The error is an *Error, or that of NewCall for a body that can't be sent. It matches reservations.ErrNotCalled if
 // nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *reservations.RetryAfterError if
-// the provider refused the call (429, 503) and named a time.
+// the provider refused the call (Error.Refused) and named a time.
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {
@@ -94,12 +97,15 @@ func (c *Client) Run(
 			}
 		}
 	}
-	return answer, err
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer, nil
 }
 
-// send sends the request as it is. The header is that of any answer.
+// send sends the request as it is. The header is that of any answer, and so are the usage and the status.
 func (c *Client) send(ctx context.Context, to Endpoint, request []byte) (Answer, http.Header, error) {
-	ctx, mark := httpcall.Watch(ctx)
+	ctx, mark := httpcall.Watch(ctx, c.config.HTTPClient)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	res, err := c.post(ctx, to, request)
@@ -108,35 +114,63 @@ func (c *Client) send(ctx context.Context, to Endpoint, request []byte) (Answer,
 	}
 	e := &Error{
 		Endpoint: to, StatusCode: res.StatusCode, RequestID: c.redact(res.Header.Get("X-Request-Id")),
-		RetryAfter: openai.RetryAfter(res.StatusCode, res.Header),
 	}
+	var body []byte
 	if res.StatusCode >= http.StatusBadRequest {
 		// An error stays what its status says, however long its page is.
-		text, _ := io.ReadAll(io.LimitReader(res.Body, intake.Free))
+		body, _ = io.ReadAll(io.LimitReader(res.Body, intake.Free))
 		_ = res.Body.Close()
-		c.explain(e, text)
-		return Answer{}, res.Header, e.marked()
+	} else {
+		var release func()
+		body, release, err = c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
+		defer release()
+		err = errors.Join(err, res.Body.Close())
 	}
-	body, release, err := c.config.Memory.Read(ctx, res.Body, c.config.MaxBody)
-	defer release()
-	err = errors.Join(err, res.Body.Close())
-	body = c.secrets.Bytes(body)
+	body = bytes.TrimPrefix(c.secrets.Bytes(body), []byte("\ufeff"))
 	switch {
 	case errors.Is(err, intake.ErrTooLarge):
 		e.Err = fmt.Errorf("%w: above %d bytes", ErrTooLarge, c.config.MaxBody)
 	case err != nil:
 		e.Err = c.secrets.Error(err, messageLength)
 	default:
-		e.Message = c.unusable(res, body)
+		c.judge(e, res.Header, body)
 	}
-	if e.Err != nil || e.Message != "" {
-		return Answer{}, res.Header, e.marked()
-	}
-	answer := Answer{Body: body, RequestID: e.RequestID}
-	if used, ok := openai.UsageOf(body); ok {
+	answer := Answer{StatusCode: res.StatusCode, RequestID: e.RequestID}
+	if used, ok := openai.UsageOf(body); ok && res.StatusCode < http.StatusBadRequest {
 		answer.Usage = openai.Metered(used)
 	}
+	if e.Err != nil || e.kind != httpcall.Good {
+		return answer, res.Header, e.marked()
+	}
+	answer.Body = body
 	return answer, res.Header, nil
+}
+
+// judge adds what an answer means, and what the provider says of an error.
+func (c *Client) judge(e *Error, h http.Header, body []byte) {
+	v := openai.Judge(openai.Reply{
+		Endpoint: string(e.Endpoint.path()), Status: e.StatusCode, Header: c.shown(h), Body: body,
+	}, time.Now())
+	e.kind, e.RetryAfter, e.Unusable = v.Kind, v.Wait, c.redact(v.Form)
+	e.Code, e.Type, e.Param = c.redact(v.Code), c.redact(v.Type), c.redact(v.Param)
+	e.Message = c.redact(v.Message)
+	switch {
+	case e.StatusCode == http.StatusUnauthorized:
+		e.Message = "" // providers repeat a part of the key where they refuse it
+	case e.kind != httpcall.Good && e.kind != httpcall.Unusable:
+		e.Body = bytes.Clone(body[:min(len(body), bodyLength)])
+	}
+}
+
+// shown are the headers without the key.
+func (c *Client) shown(h http.Header) http.Header {
+	shown := http.Header{}
+	for name, values := range h {
+		for _, value := range values {
+			shown[name] = append(shown[name], c.secrets.Text(value))
+		}
+	}
+	return shown
 }
 
 // post makes the request, once. The caller closes the body of the answer.
@@ -163,84 +197,5 @@ func (c *Client) post(ctx context.Context, to Endpoint, body []byte) (*http.Resp
 	return res, err
 }
 
-// unusable says why an answer with a good status is none, or nothing.
-func (c *Client) unusable(res *http.Response, body []byte) string {
-	// Without a copy of any part of the body, which may be large.
-	var object *struct {
-		Error             *problem
-		ID, Choices, Data there
-	}
-	switch err := json.Unmarshal(body, &object); {
-	case res.StatusCode >= http.StatusMultipleChoices:
-		return fmt.Sprintf("redirected to %q: call that instead", c.redact(res.Header.Get("Location")))
-	case len(bytes.TrimSpace(body)) == 0:
-		return "the answer is empty"
-	case err != nil || object == nil:
-		return fmt.Sprintf("the answer, of type %q, is not a JSON object", c.redact(res.Header.Get("Content-Type")))
-	case object.Error != nil && !bool(object.ID || object.Choices || object.Data):
-		// Some gateways report errors so. A response that has failed has an error too, and an ID.
-		return "the answer is an error: " + c.redact(string(*object.Error))
-	default:
-		return ""
-	}
-}
-
-// there says whether a field is there and not null; what it holds is not kept.
-type there bool
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *there) UnmarshalJSON(text []byte) error {
-	*t = string(text) != "null"
-	return nil
-}
-
-// problem is the beginning of the field that holds an error.
-type problem string
-
-// UnmarshalJSON implements json.Unmarshaler. It is not called for null.
-func (p *problem) UnmarshalJSON(text []byte) error {
-	*p = problem(text[:min(len(text), bodyLength)])
-	return nil
-}
-
-// explain adds what the body of an error says.
-func (c *Client) explain(e *Error, text []byte) {
-	var answer struct {
-		Error struct{ Code, Type, Param, Message word }
-	}
-	_ = json.Unmarshal(text, &answer) // an error of another shape has none of them
-	said := answer.Error
-	e.Code, e.Type, e.Param = c.redact(string(said.Code)), c.redact(string(said.Type)), c.redact(string(said.Param))
-	e.Message = c.redact(string(said.Message))
-	if e.Code == "" && e.Message == "" { // an error of another shape, or a gateway's page
-		e.Message = c.redact(strings.TrimSpace(string(text)))
-	}
-	if e.StatusCode == http.StatusUnauthorized {
-		e.Message = "" // providers repeat a part of the key where they refuse it
-		return
-	}
-	e.Body = c.secrets.Bytes(text)
-	e.Body = e.Body[:min(len(e.Body), bodyLength)]
-}
-
-// word is a text of an error; gateways send some as numbers.
-type word string
-
-// UnmarshalJSON implements json.Unmarshaler. Null is the empty text.
-func (w *word) UnmarshalJSON(text []byte) error {
-	var s string
-	if json.Unmarshal(text, &s) != nil {
-		s = string(text)
-	}
-	*w = word(s)
-	return nil
-}
-
 // redact takes the key out of a text from outside and shortens it.
 func (c *Client) redact(text string) string { return redact.Cut(c.secrets.Text(text), messageLength) }
-
-// rejected says whether the provider turned the request away instead of working on it.
-func rejected(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.StatusCode >= 400 && e.StatusCode < 500 && e.StatusCode != http.StatusRequestTimeout
-}

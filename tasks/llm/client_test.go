@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
@@ -84,7 +85,7 @@ func TestDoSendsTheRequestAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	usage := reservations.Tokens{"input_tokens": 7, "output_tokens": 5, "tokens": 12, "tokens_per_day": 12}
-	want := llm.Answer{Body: json.RawMessage(done), Usage: usage, RequestID: "req_1"}
+	want := llm.Answer{Body: json.RawMessage(done), StatusCode: 200, Usage: usage, RequestID: "req_1"}
 	if diff := cmp.Diff(want, answer); diff != "" {
 		t.Error(diff)
 	}
@@ -221,21 +222,43 @@ var failures = map[string]struct {
 	"a page that is fine": {
 		status: 200, header: map[string]string{"Content-Type": "text/html"},
 		body: `<html>log in</html>`, want: llm.Error{
-			StatusCode: 200,
-			Message:    `the answer, of type "text/html", is not a JSON object`,
+			StatusCode: 200, Unusable: `the answer, of type "text/html", is not a JSON object`,
+			Message: `the answer, of type "text/html", is not a JSON object: "<html>log in</html>"`,
 		},
 	},
 	"an empty answer": {
 		status: 200, header: map[string]string{"Content-Type": "application/json"},
-		want: llm.Error{StatusCode: 200, Message: "the answer is empty"},
+		want: llm.Error{
+			StatusCode: 200, Unusable: "the answer is empty", Message: "the answer is empty",
+		},
 	},
 	"a blank answer": {status: 200, body: " \r\n", want: llm.Error{
-		StatusCode: 200,
-		Message:    "the answer is empty",
+		StatusCode: 200, Unusable: "the answer is empty",
+		Message: "the answer is empty",
 	}},
+	"limited within a good status": {
+		status: 200, header: map[string]string{"Retry-After": "3"},
+		body: `{"error":{"code":429,"message":"slow, ` + secret + `"}}`, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 200, Code: "429", Message: "slow, ***", RetryAfter: 3 * time.Second},
+	},
+	"failed within a good status": {
+		status: 200, body: `{"choices":[{"finish_reason":"error"}],"usage":{"prompt_tokens":7,"completion_tokens":2}}`,
+		used: reservations.Tokens{"tokens": 9},
+		want: llm.Error{StatusCode: 200, Message: `a choice has the finish_reason "error"`},
+	},
+	"accepted only": {
+		status: 202, body: `{}`, want: llm.Error{
+			StatusCode: 202, Unusable: "the answer has no choices",
+			Message: `the answer has no choices: "{}"`,
+		},
+	},
+	"no capacity": {
+		status: 498, body: `{"error":{"message":"flex"}}`, used: reservations.Tokens{"tokens": 0},
+		want: llm.Error{StatusCode: 498, Message: "flex"},
+	},
 	"another error shape": {
 		status: 400, body: `{"error":"just text"}`, permanent: true,
-		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: `{"error":"just text"}`},
+		used: reservations.Tokens{"tokens": 0}, want: llm.Error{StatusCode: 400, Message: "just text"},
 	},
 	"a code of numbers": {
 		status: 429, body: `{"error":{"code":429,"message":"quota"}}`,
@@ -266,7 +289,7 @@ func TestRunFailures(t *testing.T) {
 			c.want.Endpoint = llm.EndpointChat
 			seen := *got
 			seen.Err, seen.Body = nil, nil
-			if diff := cmp.Diff(c.want, seen); diff != "" {
+			if diff := cmp.Diff(c.want, seen, cmpopts.IgnoreUnexported(llm.Error{})); diff != "" {
 				t.Error(diff)
 			}
 			if permanent := errors.Is(err, tasks.ErrPermanent); permanent != c.permanent ||
@@ -331,7 +354,7 @@ func TestRunReportsRealUsage(t *testing.T) {
 			t.Parallel()
 			client := provider(t, llm.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = fmt.Fprintf(w, `{"choices":[],"usage":%s}`, c.usage)
+				_, _ = fmt.Fprintf(w, `{"choices":[{"text":"a"}],"usage":%s}`, c.usage)
 			})
 			used, err := run(t.Context(), client, newChat(t, hello, c.meters...))
 			if err != nil {

@@ -9,8 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/intake"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
@@ -71,12 +75,26 @@ func (c Config) validate() error {
 			fault("base_url", "is not a URL")
 		case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
 			fault("base_url", "must look like https://host/v1") // without itself, which may hold a password
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Contains(c.BaseURL, "@"):
 			fault("base_url", "must hold no user, query or fragment")
 		}
 	}
 	if c.APIKey == "" && c.BaseURL == "" {
 		fault("api_key", "is missing")
+	}
+	if problem := httpcall.Sendable(c.APIKey); problem != "" {
+		fault("api_key", "%s", problem)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			fault("header", "%.60q is not a valid name of a header", name)
+			continue
+		}
+		for _, value := range c.Header[name] {
+			if problem := httpcall.Sendable(value); problem != "" {
+				fault("header."+name, "%s", problem)
+			}
+		}
 	}
 	if c.Timeout < 0 {
 		fault("timeout", "%v must not be negative", c.Timeout)

@@ -30,13 +30,19 @@
 // # Errors
 //
 // Every failed call is an *[Error]. A failure is permanent, as in package tasks, where a retry can't succeed: a body
-// that is no request of the endpoint, and a 4xx other than 401, 408, 409, 425 and 429. A 429 is permanent for a request
-// above the provider's whole limit ("Request too large"). All others may be retried: a 401 is the fault of the worker's
-// key, not of the task.
+// that is no request of the endpoint, and a 4xx other than 401, 402, 408, 409, 425, 429 and 498. A 429 is permanent for
+// a request above the provider's whole limit ("Request too large"). All others may be retried: a 401 is the fault of
+// the worker's key, and a 402 that of its account, not of the task.
 //
-// Any other 429, or a 503, that names a time is a [reservations.RetryAfterError]: the bucket is blocked for that long,
-// at most for the limit's max_block. The time is in Retry-After or Retry-After-Ms. For a 429 without either, it is in
-// the resets of X-Ratelimit-* and Anthropic-Ratelimit-*.
+// A good status is not enough for an answer: it must have what the endpoint answers with, and no error in it. An error
+// there counts as what its words say. A finish reason is an error only if its name says so; content filters, refusals,
+// tool calls and empty content are answers. [Error].Unusable is set if something else came, such as a page or a stream.
+//
+// A refusal ([Error.Refused]) that names a time is a [reservations.RetryAfterError]: the bucket is blocked for that
+// long, at most for the limit's max_block. A 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words
+// say so; a 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its
+// kin, in the body (RetryInfo of Google, retry_after), in the message ("try again in 2s"), or in the resets of
+// X-Ratelimit-* and the like.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
 // key.

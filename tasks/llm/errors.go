@@ -20,9 +20,13 @@ type Error struct {
 	// Code, Type, Param and Message are the provider's own, empty where it gave none. They are shortened; the message
 	// is left out where the key was refused, because providers repeat a part of it.
 	Code, Type, Param, Message string
-	// RetryAfter is how long the provider asks to wait. For a 429 without Retry-After it is the time until the meter is
-	// full again that ran out. Zero where the headers do not say.
+	// RetryAfter is how long the provider asks to wait: by Retry-After, else by the body, else the time until the limit is
+	// full again that ran out. Zero where nothing says.
 	RetryAfter time.Duration
+	// Unusable says what came with a good status instead of an answer, e.g. "the answer is empty"; it is empty for all
+	// other errors. It is the same text for the same mistake. Such an answer may cost as much as a good one, and mostly
+	// comes again.
+	Unusable string
 	// RequestID is the provider's name for the call.
 	RequestID string
 	// Body is what the provider answered, as it came, at most 64 kB of it and without the key; nothing where no answer
@@ -30,13 +34,15 @@ type Error struct {
 	Body []byte
 	// Err is the cause where it is not the answer, e.g. a broken connection; else nil.
 	Err error
+
+	kind httpcall.Kind
 }
 
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Endpoint.call())
 	if e.StatusCode != 0 {
-		fmt.Fprintf(&b, ": %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+		b.WriteString(": " + httpcall.StatusLine(e.StatusCode))
 	}
 	for _, part := range []string{e.Code, e.Message} {
 		if part != "" {
@@ -58,28 +64,24 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Refused says whether the provider refused the call for a reason that is no fault of the task: by a limit, because it
+// is overloaded, or because the account has no quota left. Quota says that it is the last of these. The wait is
+// RetryAfter, which may be zero.
+func (e *Error) Refused() (refused, quota bool) { return e.kind.Refuses(), e.kind == httpcall.Quota }
+
 // marked marks the failure as permanent, as refused, or as neither.
 func (e *Error) marked() error {
-	if e.permanent() {
+	if e.kind == httpcall.Permanent || errors.Is(e.Err, ErrTooLarge) {
 		return tasks.Permanent(e)
 	}
-	return httpcall.Refusal(e, e.StatusCode, e.RetryAfter)
+	return httpcall.Refusal(e, e.kind, e.RetryAfter)
 }
 
-// tooLarge begins the message in which OpenAI's API refuses a request that is above the whole limit. A request that
-// only comes too early gets the same status and code.
-const tooLarge = "Request too large"
-
-// permanent reports whether no retry can succeed. That is a 4xx that a later call gets again, other than a refused key
-// (401), which is the worker's fault and not the task's. A 429 is permanent if the request is larger than the
-// provider's whole limit, and so is an answer that is too large.
-func (e *Error) permanent() bool {
-	switch e.StatusCode {
-	case http.StatusTooManyRequests:
-		return strings.HasPrefix(e.Message, tooLarge)
-	case http.StatusUnauthorized:
+// rejected says whether the provider turned the request away instead of working on it.
+func rejected(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.StatusCode == http.StatusRequestTimeout {
 		return false
-	default:
-		return e.StatusCode >= 400 && !httpcall.MayRetry(e.StatusCode) || errors.Is(e.Err, ErrTooLarge)
 	}
+	return e.StatusCode >= 400 && e.StatusCode < 500 || e.StatusCode > 0 && e.StatusCode < 300 && e.kind.Refuses()
 }

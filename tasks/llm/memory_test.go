@@ -24,7 +24,7 @@ func unpacks(tb testing.TB, megabytes int) http.HandlerFunc {
 	tb.Helper()
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
-	_, _ = io.WriteString(w, `{"id":"`)
+	_, _ = io.WriteString(w, `{"choices":[{"text":"a"}],"id":"`)
 	for range megabytes {
 		_, _ = w.Write(bytes.Repeat([]byte("a"), 1<<20))
 	}
@@ -111,7 +111,7 @@ func TestUsageIsBoundByWhatWasReserved(t *testing.T) {
 		var log bytes.Buffer
 		client := provider(t, llm.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, `{"id":"c1","choices":[],"usage":`+c.usage+`}`)
+				_, _ = io.WriteString(w, `{"id":"c1","choices":[{"text":"a"}],"usage":`+c.usage+`}`)
 			})
 		chat := newChat(t, hello)
 		var used reservations.Tokens

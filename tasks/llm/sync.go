@@ -25,7 +25,7 @@ const (
 
 // ReadLimits reads the rate limit headers of an answer, for a client of your own. Left is what the provider says is
 // left of its limits, by the meters of this package; empty where it says nothing. Wait is how long the provider asks
-// all callers to wait: as for Error.RetryAfter if the status is 429 or 503, else zero.
+// all callers to wait by its headers: as for Error.RetryAfter if the answer refuses the call, else zero.
 //
 // It knows the headers of OpenAI, which other providers use too, and the ones of Anthropic. Values that are missing,
 // contradictory or out of range are left out.
@@ -36,8 +36,8 @@ const (
 //		return tasks.RetryAfter(wait, err)
 //	}
 func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
-	if httpcall.Refuses(res.StatusCode) {
-		wait = openai.RetryAfter(res.StatusCode, res.Header)
+	if kind, named := httpcall.Classify(res.StatusCode, res.Header, time.Now()); kind.Refuses() {
+		wait = named
 	}
 	return Config{}.left(res.Header), wait
 }

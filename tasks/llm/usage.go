@@ -23,7 +23,7 @@ func (c *Client) report(
 		return
 	}
 	switch {
-	case err == nil && answer.Usage != nil:
+	case answer.Usage != nil:
 		used := call.charged(answer.Usage)
 		if bound(used, call.reserved(), openai.Metered(estimate)) {
 			c.config.Logger.WarnContext(ctx,

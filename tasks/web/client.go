@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/headway-go/headway/internal/httpcall"
 	"github.com/headway-go/headway/internal/intake"
@@ -38,7 +39,7 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 // stand. Use may be nil.
 //
 // The error is that of Config.Check if the request can't be sent. Any other error is an *Error. An error matches
-// tasks.ErrPermanent if a retry cannot fix it. If the service refused the call (429, 503) and named a time, a
+// tasks.ErrPermanent if a retry cannot fix it. If the service refused the call (Error.Refused) and named a time, a
 // *reservations.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
@@ -52,7 +53,7 @@ func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Token
 func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
-	ctx, mark := httpcall.Watch(ctx)
+	ctx, mark := httpcall.Watch(ctx, c.config.HTTPClient)
 	request, secret, err := c.request(ctx, r)
 	if err != nil {
 		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
@@ -81,8 +82,9 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	case err != nil:
 		err = c.secrets.Error(fmt.Errorf("read the answer: %w", err), messageLength)
 	}
+	kind, wait := httpcall.Classify(res.StatusCode, res.Header, time.Now())
 	failed := &Error{
-		Answer: answer, RetryAfter: httpcall.Wait(res.Header), Err: err, secret: secret,
+		Answer: answer, RetryAfter: wait, Err: err, kind: kind, secret: secret,
 		message: redact.Cut(string(answer.Body[:min(len(answer.Body), messageLength+1)]), messageLength),
 	}
 	return Answer{}, failed.marked()

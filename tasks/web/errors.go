@@ -41,6 +41,7 @@ type Error struct {
 	// Err is the cause, e.g. a broken connection or ErrTooLarge. It is nil if the status is the cause.
 	Err error
 
+	kind    httpcall.Kind
 	message string // the first bytes of the body
 	secret  bool   // the request contained a secret
 }
@@ -49,7 +50,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("http request")
 	if e.Answer.StatusCode != 0 {
-		fmt.Fprintf(&b, ": %d %s", e.Answer.StatusCode, http.StatusText(e.Answer.StatusCode))
+		b.WriteString(": " + httpcall.StatusLine(e.Answer.StatusCode))
 	}
 	if e.Err != nil {
 		b.WriteString(": " + e.Err.Error())
@@ -65,26 +66,31 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, e.g. context.DeadlineExceeded.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Refused says whether the service refused the call for a reason that is no fault of the task: by a limit, because it
+// is overloaded, or because its account has to be paid. Quota says that it is the last of these. The wait is
+// RetryAfter, which may be zero.
+func (e *Error) Refused() (refused, quota bool) { return e.kind.Refuses(), e.kind == httpcall.Quota }
+
 // marked marks the failure as permanent, as refused, or as neither.
 func (e *Error) marked() error {
 	if e.permanent() {
 		return tasks.Permanent(e)
 	}
-	return httpcall.Refusal(e, e.Answer.StatusCode, e.RetryAfter)
+	return httpcall.Refusal(e, e.kind, e.RetryAfter)
 }
 
 // permanent returns whether a retry cannot fix the failure. An answer that is too large or packed is permanent. So is
-// any status that a later call gets again. A refused secret (401) is the worker's fault and not the task's, so it is
-// not permanent.
+// any status that a later call gets again, and a good one that the task does not accept. A refused secret (401) is the
+// worker's fault and not the task's, so it is not permanent.
 func (e *Error) permanent() bool {
-	switch status := e.Answer.StatusCode; {
+	switch {
 	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrPacked):
 		return true
-	case status == 0, e.Err != nil:
+	case e.Answer.StatusCode == 0, e.Err != nil:
 		return false
-	case status == http.StatusUnauthorized:
+	case e.Answer.StatusCode == http.StatusUnauthorized:
 		return !e.secret
 	default:
-		return !httpcall.MayRetry(status)
+		return e.kind == httpcall.Permanent || e.kind == httpcall.Good
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/headway-go/headway/internal/httpcall"
 )
 
 // Secret is a value that a worker may send for tasks, and the hosts that may receive it.
@@ -29,6 +31,9 @@ func (c Config) checkSecret(name string, fault func(field, format string, args .
 		fault("secrets", "entry %d must be the name of an environment variable, in capital letters, and not the secret "+
 			"itself", slices.Index(sorted(c.Secrets), name)+1)
 		return
+	}
+	if problem := httpcall.Sendable(c.Secrets[name].Value); problem != "" {
+		fault(field, "its value %s", problem)
 	}
 	hosts := c.Secrets[name].Hosts
 	if len(hosts) == 0 {
