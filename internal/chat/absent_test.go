@@ -40,7 +40,8 @@ func runOne(
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(w, func(limit string) (*llm.Client, string) { return client, "key for " + limit }, requests, nil, nil)
+	provider := func(limit string) (*llm.Client, string) { return client, "key for " + limit }
+	chat.HandleAll(w, provider, requests, nil, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

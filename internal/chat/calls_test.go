@@ -74,7 +74,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(w, chat.Only(client), requests, nil, nil)
+	chat.HandleAll(w, chat.Only(client), requests, nil, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAWorkerLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleCalls(w, chat.Only(client), nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}})
+	chat.HandleCalls(w, chat.Only(client), nil, &chat.Learning{Learner: learner, Limits: []string{"openai"}}, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -34,8 +33,9 @@ func Only(client *llm.Client) Provider {
 // HandleAll lets a worker run calls through a provider, and HTTP requests through requests.
 func HandleAll(
 	w *worker.Worker, provider Provider, requests *web.Client, recorder *record.Recorder, learning *Learning,
+	unusable *Unusable,
 ) {
-	HandleCalls(w, provider, recorder, learning)
+	HandleCalls(w, provider, recorder, learning, unusable)
 	HandleRequests(w, requests, recorder)
 }
 
@@ -43,7 +43,9 @@ func HandleAll(
 // charge, and what the provider says is left of its limits corrects the bucket. The body of the answer becomes the
 // task's result, or recorder writes the result of a task that belongs to a batch. Without a client the worker sends
 // calls back to the queue, for a worker that has one, and without a recorder the calls of batches.
-func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder, learning *Learning) {
+func HandleCalls(
+	w *worker.Worker, provider Provider, recorder *record.Recorder, learning *Learning, unusable *Unusable,
+) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
 		call, limit := job.Args, charged(job).Limit
 		client, missing := provider(limit)
@@ -63,14 +65,14 @@ func HandleCalls(w *worker.Worker, provider Provider, recorder *record.Recorder,
 		return run(ctx, job, recorder, callOf, func(ctx context.Context) (record.Answer, error) {
 			answer, err := client.Run(ctx, call, job.Use, job.Saw)
 			if err != nil {
-				return record.Answer{}, err
+				return record.Answer{}, unusable.after(ctx, job.Queue, job.ID, err)
 			}
 			if learning != nil {
 				learning.learn(estimate, answer, charged(job))
 			}
 			body = answer.Body
 			return record.Answer{
-				Response: batches.Response{StatusCode: http.StatusOK, RequestID: answer.RequestID, Body: body},
+				Response: batches.Response{StatusCode: answer.StatusCode, RequestID: answer.RequestID, Body: body},
 				Usage: batches.Usage{
 					Used: answer.Usage[llm.MeterTokens], Prompt: answer.Usage[llm.MeterInput],
 					Completion: answer.Usage[llm.MeterOutput],

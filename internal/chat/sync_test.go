@@ -56,7 +56,7 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleCalls(w, chat.Only(client), nil, nil)
+	chat.HandleCalls(w, chat.Only(client), nil, nil, nil)
 	if err = w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func startFleet(
 		if err != nil {
 			return f, err
 		}
-		chat.HandleCalls(w, chat.Only(client), nil, nil)
+		chat.HandleCalls(w, chat.Only(client), nil, nil, nil)
 		if err := w.Start(ctx); err != nil {
 			return f, err
 		}

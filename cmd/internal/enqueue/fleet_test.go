@@ -123,7 +123,8 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat.HandleAll(server, chat.Only(client), requests, recorder, nil)
+	chat.HandleAll(server, chat.Only(client), requests, recorder, nil,
+		&chat.Unusable{Redis: queue, Log: quiet})
 	inspector := asynq.NewInspectorFromRedisClient(queue)
 	before, _ := inspector.Servers()
 	if err = server.Start(t.Context()); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headway-go/headway/internal/chat"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
@@ -116,8 +118,8 @@ func (c clients) provider(limit string) (client *llm.Client, missing string) {
 // handle lets the worker run every type of task, learn from the answers and share that with the fleet, until stop,
 // which waits.
 func (c clients) handle(
-	ctx context.Context, w *worker.Worker, settings config.Estimates, buckets *connect.Buckets,
-	recorder *record.Recorder, log *slog.Logger,
+	ctx context.Context, w *worker.Worker, settings config.Estimates, queue redis.UniversalClient,
+	buckets *connect.Buckets, recorder *record.Recorder, log *slog.Logger,
 ) (stop func(), err error) {
 	learning, stop, err := learn(ctx, settings, buckets, log)
 	if err != nil {
@@ -129,7 +131,7 @@ func (c clients) handle(
 				slog.String("provider", p.Name))
 		}
 	}
-	chat.HandleAll(w, c.provider, c.requests, recorder, learning)
+	chat.HandleAll(w, c.provider, c.requests, recorder, learning, &chat.Unusable{Redis: queue, Log: log})
 	return stop, nil
 }
 

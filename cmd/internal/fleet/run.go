@@ -149,7 +149,7 @@ func serveWith(
 	if err != nil {
 		return err
 	}
-	stopLearning, err := calls.handle(ctx, w, c.Estimates, buckets, recorder, logger)
+	stopLearning, err := calls.handle(ctx, w, c.Estimates, queue, buckets, recorder, logger)
 	if err != nil {
 		return err
 	}
