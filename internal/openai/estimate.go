@@ -19,12 +19,6 @@ const (
 	// messageTokens frame each message, replyTokens the beginning of the answer.
 	messageTokens = 4
 	replyTokens   = 3
-	// imageTokens are about the most that a large image takes, imageLowTokens what one with "detail": "low" takes.
-	imageTokens    = 1500
-	imageLowTokens = 85
-	// mediaTokens is the least for any other attachment, of mediaBytes a token.
-	mediaTokens = 1500
-	mediaBytes  = 100
 )
 
 // body has the fields of a request, and the first fault that was found in them.
@@ -104,12 +98,11 @@ func (b *body) assess(endpoint string) (e Estimate) {
 
 // conversation is the tokens of what items say, and of the text of other fields.
 func (b *body) conversation(content any, items int, others ...string) float64 {
-	var p prompt
-	p.add(content)
+	w := weigh(content)
 	for _, field := range others {
-		p.bytes += len(b.fields[field])
+		w = w.plus(weighRaw(b.fields[field]))
 	}
-	return float64(p.tokens + messageTokens*items + replyTokens + perToken(p.bytes, bytesPerToken))
+	return float64(w.tokens + messageTokens*items + replyTokens + perToken(w.bytes, bytesPerToken))
 }
 
 // input reads the input of a response, and how many items it has. A stored prompt may replace it.
@@ -154,7 +147,8 @@ func (b *body) texts(field string) (number, tokens float64) {
 		text, isText := one.(string)
 		switch {
 		case isText:
-			tokens += float64(max(1, perToken(len(text), bytesPerToken)))
+			w := weighText(text)
+			tokens += float64(max(1, w.tokens+perToken(w.bytes, bytesPerToken)))
 		case isTokens(ids):
 			tokens += float64(len(ids))
 		default:
@@ -172,57 +166,6 @@ func isTokens(list []any) bool {
 		}
 	}
 	return len(list) > 0
-}
-
-// prompt adds up what stands in messages.
-type prompt struct{ bytes, tokens int }
-
-// add counts the texts in a value, and what is attached to it.
-func (p *prompt) add(value any) {
-	switch v := value.(type) {
-	case string:
-		p.bytes += len(v)
-	case []any:
-		for _, one := range v {
-			p.add(one)
-		}
-	case map[string]any:
-		if t, ok := attachment(v); ok {
-			p.tokens += t
-			return
-		}
-		for k, one := range v {
-			if k != "role" && k != "type" {
-				p.add(one)
-			}
-		}
-	default: // numbers and the like are not sent to the model
-	}
-}
-
-// attachment estimates a part of a message that is not text.
-func attachment(part map[string]any) (int, bool) {
-	switch part["type"] {
-	case "image_url", "input_image":
-		image, _ := part["image_url"].(map[string]any)
-		if part["type"] == "input_image" { // of a response
-			image = part
-		}
-		if image["detail"] == "low" {
-			return imageLowTokens, true
-		}
-		return imageTokens, true
-	case "input_audio", "file", "input_file":
-		var size prompt
-		for k, one := range part {
-			if k != "type" {
-				size.add(one)
-			}
-		}
-		return max(mediaTokens, perToken(size.bytes, mediaBytes)), true
-	default:
-		return 0, false
-	}
 }
 
 func perToken(bytes, each int) int { return (bytes + each - 1) / each }
