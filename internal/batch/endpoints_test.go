@@ -3,6 +3,7 @@ package batch_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -42,6 +43,52 @@ func TestBodiesOfEveryURL(t *testing.T) {
 		}
 		if c.fault == "" && (line.HTTP() || line.URL != c.url || string(line.Body) != c.body) {
 			t.Errorf("got %+v", line)
+		}
+	}
+}
+
+// The urls of providers whose batch files are like OpenAI's. A new form is one row.
+func TestURLsOfProviders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ url, want string }{
+		"OpenAI":               {"/v1/chat/completions", openai.Chat},
+		"Azure":                {"/chat/completions", openai.Chat},
+		"Azure, v1":            {"/openai/v1/chat/completions", openai.Chat},
+		"Azure, embeddings":    {"/embeddings", openai.Embeddings},
+		"Azure, responses":     {"/v1/responses", openai.Responses},
+		"Zhipu":                {"/v4/chat/completions", openai.Chat},
+		"Volcengine":           {"/api/v3/chat/completions", openai.Chat},
+		"OpenRouter":           {"/api/v1/chat/completions", openai.Chat},
+		"DashScope":            {"/compatible-mode/v1/embeddings", openai.Embeddings},
+		"Gemini":               {"/v1beta/openai/chat/completions", openai.Chat},
+		"without a slash":      {"v1/moderations", openai.Moderations},
+		"with one more":        {"/v1/completions/", openai.Completions},
+		"misspelt":             {"/v1/chats/completions", ""},
+		"of another API":       {"/v1/images/generations", ""},
+		"below another folder": {"/proxy/chat/completions", ""},
+	} {
+		line, err := batch.NewReader(strings.NewReader(fmt.Sprintf(`{"custom_id":"a","method":"POST","url":%q,`+
+			`"body":{"model":"m","input":"a","prompt":"a","messages":[{"role":"user","content":"a"}]}}`, c.url)),
+			batch.Config{}).Next()
+		if errors.Is(err, batch.ErrUnknownURL) != (c.want == "") || line.URL != c.want {
+			t.Errorf("%s: got %q, %v, want %q", name, line.URL, err, c.want)
+		}
+	}
+}
+
+// A file of another kind is one fault, which says what to do.
+func TestFilesOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"\x1f\x8b\x08\x00\n\n\n":   "line 1: not valid UTF-8: the file is a gzip file: unpack it first, as in zcat FILE",
+		"\xff\xfe{\x00}\x00\n\x00": "line 1: not valid UTF-8: the file is UTF-16 text: write it as UTF-8 first",
+		"{\x00\"\x00a\x00\n\x00":   "the file is UTF-16LE text",
+	} {
+		reader := batch.NewReader(strings.NewReader(in), batch.Config{})
+		_, err := reader.Next()
+		_, next := reader.Next()
+		if !errors.Is(err, batch.ErrUTF8) || !strings.Contains(err.Error(), want) || !errors.Is(next, io.EOF) {
+			t.Errorf("%q: %v, then %v", in, err, next)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headway-go/headway/internal/filekind"
 	"github.com/headway-go/headway/internal/openai"
 )
 
@@ -24,7 +25,7 @@ type Line struct {
 	Number   int    `json:"-"`         // the number of the line, from 1; blank lines count
 	CustomID string `json:"custom_id"` // unique in the file
 	Method   string `json:"method"`    // POST; any method if URL is absolute
-	URL      string `json:"url"`       // one of openai.Endpoints, or an absolute http or https URL
+	URL      string `json:"url"`       // one of openai.Endpoints, after openai.Canonical, or an absolute http or https URL
 
 	// Headers and Charge are for absolute URLs only, and may be absent: headers to send, and the tokens of each
 	// meter.
@@ -68,7 +69,7 @@ func Parse(number int, text []byte, last bool) (Line, error) {
 	case last && cutOff(text, err):
 		return fault("", ErrTruncated) // Before the check of UTF-8, because the line may end inside of a character.
 	case !utf8.Valid(text):
-		return fault("", ErrUTF8)
+		return fault("", fmt.Errorf("%w at byte %d", ErrUTF8, filekind.Invalid(text)+1))
 	case err != nil:
 		return fault("", jsonError(err))
 	}
@@ -91,6 +92,7 @@ func Parse(number int, text []byte, last bool) (Line, error) {
 		return line, nil
 	}
 	// Before the method, because any method is valid for an absolute URL, which may be misspelt.
+	line.URL = openai.Canonical(line.URL)
 	if known := openai.Endpoints(); !slices.Contains(known, line.URL) {
 		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL",
 			ErrUnknownURL, shorten(line.URL), strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", ")))

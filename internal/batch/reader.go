@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/headway-go/headway/internal/filekind"
 )
 
 // MaxLineDefault is the longest line a [Reader] accepts by default: 10 MB.
@@ -49,6 +51,12 @@ func NewReader(r io.Reader, cfg Config) *Reader {
 // Any other error is final: io.EOF at the end of the file (at once for a file without lines, see [ErrEmpty]), or the
 // error of reading. The line belongs to the caller.
 func (r *Reader) Next() (Line, error) {
+	if r.number == 0 {
+		if fault := r.kind(); fault != nil {
+			r.number, r.ended = 1, io.EOF
+			return Line{}, fault
+		}
+	}
 	for r.ended == nil {
 		text, err := r.readLine()
 		if fault, ok := errors.AsType[*LineError](err); ok {
@@ -63,6 +71,19 @@ func (r *Reader) Next() (Line, error) {
 		return r.accept(text)
 	}
 	return Line{}, r.ended
+}
+
+// headBytes is how many bytes say what a file is.
+const headBytes = 16
+
+// kind returns the fault of a file that is packed or of another encoding, or nil. It is one fault, of the first line.
+func (r *Reader) kind() error {
+	head, _ := r.in.Peek(headBytes) // the error comes again with the first line
+	kind := filekind.Of(head)
+	if kind.Name == "" {
+		return nil
+	}
+	return &LineError{Line: 1, Err: fmt.Errorf("%w: the file is %s: %s", ErrUTF8, kind.Name, kind.Advice)}
 }
 
 // accept parses a line that is not blank, and stores its custom_id if the line is valid.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -59,10 +60,18 @@ func parsed(text []byte) (settings map[string]any, err error) {
 	return settings, nil
 }
 
-// texts makes the names in maps texts, and times. The error is of a text that is too long.
+// octal is a number that begins with a zero.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+
+// texts makes the names in maps texts, and times. The error is of a text that is too long, or of a number that begins
+// with a zero.
 func texts(n *yaml.Node) error {
 	if len(n.Value) > textMost {
 		return fmt.Errorf("line %d: a text of %d bytes, at most %d", n.Line, len(n.Value), textMost)
+	}
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int" && octal.MatchString(n.Value) {
+		return fmt.Errorf("line %d: %s is octal for some readers of YAML and decimal for others: write the number without "+
+			"the first 0, or quote a text", n.Line, n.Value)
 	}
 	for i, c := range n.Content {
 		name := n.Kind == yaml.MappingNode && i%2 == 0 && c.ShortTag() != "!!merge"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/filekind"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks/web"
@@ -173,7 +174,10 @@ func read(name string) (text []byte, err error) {
 
 // Parse parses the text of a headway.yaml. The error joins all faults, sorted, each with its field.
 func Parse(text []byte) (Config, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors on Windows write it
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))                                    // some editors on Windows write it
+	if kind := filekind.Of(text); kind.Name != "" && !strings.HasPrefix(kind.Name, "UTF-") { // YAML may be any Unicode
+		return Config{}, fmt.Errorf("is %s, not YAML: %s", kind.Name, kind.Advice)
+	}
 	raw, err := parsed(text)
 	switch {
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/go-viper/mapstructure/v2"
 
 	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/period"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -69,7 +70,7 @@ func shorthand(_, to reflect.Type, data any) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("%v must be a duration with a unit, e.g. 30s", data)
 		}
-		return time.ParseDuration(text)
+		return period.Parse(text)
 	case reflect.TypeFor[map[string][]string]():
 		if _, ok := data.(map[string]any); !ok {
 			return nil, errors.New("must be a map of names to hosts, e.g. API_KEY: [a.example.com]") // without data

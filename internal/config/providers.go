@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -111,6 +112,16 @@ func (f file) providerFaults(providers Providers) (faults []error) {
 				fault(".limits", "limit %q belongs to provider %s", limit, other)
 			}
 			limits[limit] = p.Name
+		}
+		for _, limit := range p.Limits {
+			for _, meter := range slices.Sorted(maps.Keys(f.Limits[limit].Meters)) {
+				if meant := openai.Meant(meter); meant != "" {
+					faults = append(faults, &reservations.FieldError{
+						Field:   "limits." + limit + ".meters." + meter,
+						Problem: fmt.Sprintf("calls of provider %s are not charged for it; did you mean %q?", p.Name, meant),
+					})
+				}
+			}
 		}
 		if len(p.Models) > 0 && len(p.Limits) > 1 {
 			fault(".models", "need one limit, but there are %d: make one provider for each limit", len(p.Limits))

@@ -5,13 +5,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/internal/period"
 )
 
 const day = 24 * time.Hour
 
 // ParseRate parses a rate of headway.yaml: "500/m", "10/s", "1_000 / 10s" or "10000/day". It does not check whether a
 // meter may have this rate.
-func ParseRate(text string) (tokens float64, period time.Duration, err error) {
+func ParseRate(text string) (tokens float64, each time.Duration, err error) {
 	number, unit, ok := strings.Cut(text, "/")
 	if !ok {
 		return 0, 0, fmt.Errorf("%.100q must be a number and a period, e.g. 500/m", text)
@@ -20,11 +22,11 @@ func ParseRate(text string) (tokens float64, period time.Duration, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("%.100q must begin with a number, e.g. 500/m", text)
 	}
-	period, err = parsePeriod(strings.TrimSpace(unit))
+	each, err = parsePeriod(strings.TrimSpace(unit))
 	if err != nil {
 		return 0, 0, fmt.Errorf("%.100q: %w", text, err)
 	}
-	return tokens, period, nil
+	return tokens, each, nil
 }
 
 func parsePeriod(unit string) (time.Duration, error) {
@@ -38,9 +40,9 @@ func parsePeriod(unit string) (time.Duration, error) {
 	case "d", "day":
 		return day, nil
 	}
-	period, err := time.ParseDuration(unit)
+	d, err := period.Parse(unit)
 	if err != nil {
 		return 0, fmt.Errorf("period %.100q must be s, m, h, d or a duration such as 10s", unit)
 	}
-	return period, nil
+	return d, nil
 }

@@ -31,6 +31,13 @@ func periodUnits() map[string]int64 {
 // exactPeriod returns the sum of the parts of a duration, in nanoseconds.
 func exactPeriod(text string) (*big.Rat, bool) {
 	sum, one := new(big.Rat), new(big.Rat)
+	if days, rest, ok := strings.Cut(text, "d"); ok { // they come first
+		if _, ok = sum.SetString("0" + days + "0"[:strings.Count(days, ".")]); !ok {
+			return nil, false
+		}
+		sum.Mul(sum, new(big.Rat).SetInt64(periodUnits()["d"]))
+		text = rest
+	}
 	for text != "" && text != "0" {
 		part := periodPart.FindStringSubmatch(text)
 		if part == nil {
@@ -49,7 +56,7 @@ func exactPeriod(text string) (*big.Rat, bool) {
 func FuzzParseRate(f *testing.F) {
 	for _, text := range []string{
 		"500/m", "10/s", "1_000 / 10s", "10000/day", "5/1h30m", "0.5/sec", "1e3/h", ".5/1.5s", "-1/m", "NaN/m", "inf/s",
-		"0x1p4/m", "1/-5s", "1/0s", "1e400/m", "1/9999999h", "/m", "1/", "1//m", "1/d/d", "1/+5s", "_/m", "1/5.s",
+		"0x1p4/m", "1/-5s", "1/0s", "1e400/m", "1/9999999h", "/m", "1/", "1//m", "1/d/d", "1/+5s", "_/m", "1/5.s", "1/2d", "1/1d2h", "1/-.5d",
 	} {
 		f.Add(text)
 	}

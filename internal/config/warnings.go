@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -24,6 +25,12 @@ const (
 func Warnings(l reservations.Limit) (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, fmt.Sprintf("limit %q: ", l.Name)+fmt.Sprintf(format, args...))
+	}
+	for _, m := range l.Meters {
+		if meant := openai.Meant(m.Name); meant != "" && m.Kind != reservations.KindInFlight {
+			warn("calls of language models are not charged for a meter %s, so each of them is refused; did you mean %q?",
+				m.Name, meant)
+		}
 	}
 	rules := l.Rules()
 	horizon := func(k int) float64 { return rules.Meters[k].MaxReserved / rules.Meters[k].RatePerSecond() }

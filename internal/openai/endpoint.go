@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,20 @@ var ErrUnknownEndpoint = errors.New("llm: unknown endpoint")
 
 // Endpoints returns the known endpoints.
 func Endpoints() []string { return []string{Chat, Responses, Embeddings, Completions, Moderations} }
+
+// prefix is what providers put before the endpoints: OpenAI and most others /v1, Azure nothing or /openai/v1, Zhipu /v4,
+// Volcengine /api/v3, DashScope /compatible-mode/v1, Gemini /v1beta/openai.
+var prefix = regexp.MustCompile(`^/?((openai|api|compatible-mode|v1beta)/)?((v[1-9]|openai)/)?`)
+
+// Canonical is the known endpoint that the url of a batch line means, with or without what its provider puts before it.
+// It is url itself if it means none.
+func Canonical(url string) string {
+	short := strings.TrimSuffix(url[len(prefix.FindString(url)):], "/")
+	if endpoint := "/v1/" + short; slices.Contains(Endpoints(), endpoint) {
+		return endpoint
+	}
+	return url
+}
 
 // Estimate is what a request says of itself, before it is sent.
 type Estimate struct {

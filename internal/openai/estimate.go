@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
+	"strings"
 
 	"github.com/headway-go/headway/reservations"
 )
@@ -20,6 +22,19 @@ const (
 	messageTokens = 4
 	replyTokens   = 3
 )
+
+// reasoning are the models that refuse max_tokens: o1 and its successors, gpt-5 and its successors, also finely tuned
+// and behind the name of a gateway.
+var reasoning = regexp.MustCompile(`^(?:.*[/:])?(?:o[1-9]|gpt-(?:[5-9]|[1-9][0-9])|codex-mini)(?:[^0-9a-z].*)?$`)
+
+// BoundOf is the field that bounds the answer of a chat with a model: max_completion_tokens for the reasoning models of
+// OpenAI, which refuse max_tokens, and max_tokens for all others, which may not know the newer name.
+func BoundOf(model string) string {
+	if reasoning.MatchString(strings.ToLower(model)) {
+		return "max_completion_tokens"
+	}
+	return "max_tokens"
+}
 
 // body has the fields of a request, and the first fault that was found in them.
 type body struct {

@@ -12,16 +12,6 @@ import (
 	"github.com/headway-go/headway/internal/httpcall"
 )
 
-// The meters that headers and answers speak of.
-const (
-	MeterRequests       = "requests"
-	MeterTokens         = "tokens"
-	MeterInput          = "input_tokens"
-	MeterOutput         = "output_tokens"
-	MeterRequestsPerDay = MeterRequests + perDay
-	MeterTokensPerDay   = MeterTokens + perDay
-)
-
 // Provider is a family of providers whose headers mean something else than OpenAI's. It is empty for all others.
 type Provider string
 

@@ -170,7 +170,8 @@ func FuzzWeight(f *testing.F) {
 			rest = rest[n:]
 		}
 		for _, text := range []string{
-			packed, strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(packed), "data:image/png;base64," + packed, lines.String(),
+			packed, lines.String(), strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(packed),
+			"data:image/png;base64," + packed,
 		} {
 			request, err := json.Marshal(map[string]any{"messages": []any{map[string]any{"content": []any{
 				map[string]any{"type": kind, "x": map[string]any{kind: text}},

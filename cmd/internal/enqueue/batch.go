@@ -183,8 +183,12 @@ func (j *batchJob) check(file io.Reader) error {
 		cli.Warn(j.env, "%d requests have an absolute url, and %s lists no hosts (http.allow_hosts): only a worker with "+
 			"a file that lists theirs makes them, others refuse them", anywhere, j.file)
 	}
-	if err == nil && r.Requests == 0 && (r.Faulty == 0 || j.skip) {
+	switch {
+	case err != nil || r.Requests > 0:
+	case r.Faulty == 0:
 		err = &cli.UsageError{Err: batch.ErrEmpty}
+	case j.skip:
+		err = cli.Usage("%s: not one line is a request, nothing was enqueued:\n%s", j.name, r.faults())
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/filekind"
 	"github.com/headway-go/headway/internal/openai"
 	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
@@ -60,7 +61,8 @@ error names its task.`,
 	}
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
-	c.Flags().IntVar(&maxTokens, "max-tokens", 500, "the most tokens that the answer may have")
+	c.Flags().IntVar(&maxTokens, "max-tokens", 500,
+		"the most tokens that the answer may have, with those of reasoning; 0 sends no bound")
 	c.Flags().StringVar(&unique, "unique", "", "refuse the request while another one with this `KEY` waits or runs")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
@@ -73,7 +75,11 @@ error names its task.`,
 			if err != nil {
 				return fmt.Errorf("read standard input: %w", err)
 			}
-			args[0] = strings.TrimSpace(string(text))
+			args[0] = strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
+		}
+		if err := errors.Join(checkText("the prompt", strings.Join(args, "")), checkText("--body", body),
+			checkText("--model", model), checkText("--unique", unique)); err != nil {
+			return err
 		}
 		request, err := requestOf(args, body, model, maxTokens)
 		if err != nil {
@@ -98,16 +104,30 @@ func requestOf(args []string, body, model string, maxTokens int) (json.RawMessag
 		return json.RawMessage(body), nil
 	case strings.TrimSpace(args[0]) == "":
 		return nil, cli.Usage("the prompt is empty")
-	case maxTokens < 1:
-		return nil, cli.Usage("--max-tokens %d must be at least 1", maxTokens)
-	default:
-		return json.Marshal(map[string]any{
-			"model": model, "max_tokens": maxTokens, "messages": []map[string]string{{
-				"role":    "user",
-				"content": args[0],
-			}},
-		})
+	case maxTokens < 0:
+		return nil, cli.Usage("--max-tokens %d must not be negative; 0 sends no bound", maxTokens)
 	}
+	request := map[string]any{
+		"model": model, "messages": []map[string]string{{"role": "user", "content": args[0]}},
+	}
+	if maxTokens > 0 {
+		request[openai.BoundOf(model)] = maxTokens
+	}
+	return json.Marshal(request)
+}
+
+// checkText returns what is wrong with a text that is sent. JSON would have other characters in place of what is not
+// UTF-8.
+func checkText(what, text string) error {
+	at := filekind.Invalid([]byte(text))
+	kind := filekind.Of([]byte(text))
+	switch {
+	case kind.Name != "":
+		return cli.Usage("%s is %s: %s", what, kind.Name, kind.Advice)
+	case at >= 0:
+		return cli.Usage("%s is not valid UTF-8, at byte %d", what, at+1)
+	}
+	return nil
 }
 
 func enqueueOne(

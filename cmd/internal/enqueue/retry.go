@@ -31,7 +31,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "all failed requests of BATCH")
 	t.sharingFlags(c)
-	c.Flags().DurationVar(&t.keep, "keep", keepBatch, "how long Redis keeps a finished task"+keptBatch)
+	t.keepFlag(c, keepBatch, keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, customID, one := strings.Cut(args[0], ":")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/period"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -54,7 +55,7 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
 		"shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
-	f.DurationVar(&t.in, "in", 0, "run after this time, e.g. 90m")
+	f.Var((*period.Flag)(&t.in), "in", "run after this time, e.g. 90m or 2d")
 	f.StringVar(&t.at, "at", "", "run at this time, e.g. 2026-12-24T18:00:00Z")
 	f.StringVar(&t.startBy, "start-by", "",
 		"end a task as expired that has not started by then: in 10m, or at 2026-12-24T18:00:00Z")
@@ -62,7 +63,13 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
 	f.IntVar(&t.retries, "retries", 25, "how often a failed request is retried")
-	f.DurationVar(&t.keep, "keep", keep, "how long Redis keeps a finished task"+kept)
+	t.keepFlag(c, keep, kept)
+}
+
+// keepFlag defines how long Redis keeps finished tasks, by default for keep.
+func (t *target) keepFlag(c *cobra.Command, keep time.Duration, kept string) {
+	t.keep = keep
+	c.Flags().Var((*period.Flag)(&t.keep), "keep", "how long Redis keeps a finished task"+kept)
 }
 
 // checkKeep wants finished tasks of a batch to be kept for longer than a chunk of it takes to be looked up and sent.
@@ -120,7 +127,7 @@ func (t *target) options(ctx context.Context, env cli.Environment) (tasks.Option
 
 // moment reads a time, or how far it is in the future.
 func moment(text string) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := period.Parse(text); err == nil {
 		return time.Now().Add(d), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
