@@ -100,6 +100,9 @@ func Mongo(
 	if uri == "" {
 		return nil, ErrNoMongo()
 	}
+	if err := addressFault(uri, errNotMongo, []string{"mongodb", "mongodb+srv"}, mongoSchemes); err != nil {
+		return nil, &ServiceError{Setting: "MONGODB_URI", Kind: ErrInvalidURL, Err: err}
+	}
 	parsed, err := connstring.ParseAndValidate(uri)
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) { // mongodb+srv
 		return nil, &ServiceError{

@@ -21,14 +21,6 @@ const pingTimeout = 5 * time.Second
 // ErrUnreachable is matched when a service did not answer.
 var ErrUnreachable = errors.New("is not reachable")
 
-// These stand for what the parsers say, whose texts show the address.
-var (
-	errNotRedis = errors.New("it must look like redis://user:password@host:port/0, or rediss:// for TLS, " +
-		"with special characters as %XX")
-	errNotMongo = errors.New("it must look like mongodb://user:password@host:port/database, " +
-		"with special characters as %XX")
-)
-
 // ErrInvalidURL is matched when an address could not be read. The text never shows the address, which may hold a
 // password.
 var ErrInvalidURL = errors.New("is not a valid address")
@@ -79,13 +71,13 @@ func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClie
 	defer cancel()
 	if err := client.Ping(ctx).Err(); err != nil {
 		_ = client.Close()
-		return nil, redisFault(options, err)
+		return nil, refusedBy(options, err)
 	}
 	return client, nil
 }
 
-// redisFault says why Redis did not let a client in.
-func redisFault(options *redis.Options, err error) error {
+// refusedBy says why Redis did not let a client in.
+func refusedBy(options *redis.Options, err error) error {
 	e := &ServiceError{Setting: "REDIS_URL", Address: options.Addr, Kind: ErrUnreachable, Err: err}
 	answer := redis.Error(nil)
 	if !errors.As(err, &answer) || redis.IsLoadingError(err) {
@@ -104,9 +96,14 @@ func redisFault(options *redis.Options, err error) error {
 }
 
 func redisOptions(address string) (*redis.Options, error) {
-	options, err := redis.ParseURL(cmp.Or(address, RedisDefault))
+	address = cmp.Or(address, RedisDefault)
+	err := redisFault(address)
+	var options *redis.Options
+	if err == nil {
+		options, err = redis.ParseURL(address)
+	}
 	if err != nil {
-		return nil, &ServiceError{Setting: "REDIS_URL", Kind: ErrInvalidURL, Err: errNotRedis}
+		return nil, &ServiceError{Setting: "REDIS_URL", Kind: ErrInvalidURL, Err: err}
 	}
 	if options.TLSConfig != nil {
 		options.TLSConfig.MinVersion = tls.VersionTLS12

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/intake"
@@ -102,8 +103,12 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 		return nil, origin{}, err
 	}
 	if !lists(c.AllowHosts, false, to) {
-		const problem = "host %.200q must be listed under http.allow_hosts"
-		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", problem, to.address()), ErrHostNotAllowed)
+		const problem = "must be listed under http.allow_hosts"
+		name := fmt.Sprintf("host %.200q ", to.address())
+		if strings.Contains(r.URL, "@") && target.Port() != "" { // it may be a user and a password that is not escaped
+			name = "its host "
+		}
+		return nil, origin{}, fmt.Errorf("%w (%w)", unsendable("url", "%s", name+problem), ErrHostNotAllowed)
 	}
 	target.Host = to.address()
 	return target, to, nil
