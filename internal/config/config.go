@@ -174,8 +174,9 @@ func read(name string) (text []byte, err error) {
 
 // Parse parses the text of a headway.yaml. The error joins all faults, sorted, each with its field.
 func Parse(text []byte) (Config, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))                                    // some editors on Windows write it
-	if kind := filekind.Of(text); kind.Name != "" && !strings.HasPrefix(kind.Name, "UTF-") { // YAML may be any Unicode
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors on Windows write it
+	// YAML may be in any encoding of Unicode.
+	if kind := filekind.Of(text); kind.Name != "" && !strings.HasPrefix(kind.Name, "UTF-") {
 		return Config{}, fmt.Errorf("is %s, not YAML: %s", kind.Name, kind.Advice)
 	}
 	raw, err := parsed(text)

@@ -41,7 +41,8 @@ func FuzzOf(f *testing.F) {
 		if at := filekind.Invalid([]byte(text)); at >= 0 {
 			t.Errorf("%q: invalid at %d", text, at)
 		}
-		if at := filekind.Invalid([]byte(rest)); (at < 0) != utf8.ValidString(rest) || at >= 0 && !utf8.ValidString(rest[:at]) {
+		at := filekind.Invalid([]byte(rest))
+		if (at < 0) != utf8.ValidString(rest) || at >= 0 && !utf8.ValidString(rest[:at]) {
 			t.Errorf("%q: invalid at %d", rest, at)
 		}
 		var packed, wide bytes.Buffer
@@ -49,7 +50,8 @@ func FuzzOf(f *testing.F) {
 		_, _ = w.Write([]byte(text))
 		_ = w.Close()
 		_ = binary.Write(&wide, binary.LittleEndian, utf16.Encode([]rune(text)))
-		if a, b := filekind.Of(packed.Bytes()), filekind.Of(wide.Bytes()); a.Name != "a gzip file" || b.Name != "UTF-16LE text" {
+		a, b := filekind.Of(packed.Bytes()), filekind.Of(wide.Bytes())
+		if a.Name != "a gzip file" || b.Name != "UTF-16LE text" {
 			t.Errorf("%q: %+v, %+v", text, a, b)
 		}
 	})

@@ -28,8 +28,8 @@ var ErrUnknownEndpoint = errors.New("llm: unknown endpoint")
 // Endpoints returns the known endpoints.
 func Endpoints() []string { return []string{Chat, Responses, Embeddings, Completions, Moderations} }
 
-// prefix is what providers put before the endpoints: OpenAI and most others /v1, Azure nothing or /openai/v1, Zhipu /v4,
-// Volcengine /api/v3, DashScope /compatible-mode/v1, Gemini /v1beta/openai.
+// prefix is what providers put before the endpoints: OpenAI and most others /v1, Azure nothing or /openai/v1, Zhipu
+// /v4, Volcengine /api/v3, DashScope /compatible-mode/v1, Gemini /v1beta/openai.
 var prefix = regexp.MustCompile(`^/?((openai|api|compatible-mode|v1beta)/)?((v[1-9]|openai)/)?`)
 
 // Canonical is the known endpoint that the url of a batch line means, with or without what its provider puts before it.

@@ -27,7 +27,7 @@ func Meters() []string {
 // a meter of Meters, and for a name that is near to none.
 func Meant(name string) string {
 	word := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(name))
-	for meter, words := range map[string]string{
+	for meter, words := range map[string]string{ //nolint:gosec // no credentials
 		MeterRequests:       "rpm rps rph req reqs calls requests_per_minute requests_per_second qps qpm",
 		MeterTokens:         "tpm tps tph tok toks total_tokens tokens_per_minute tokens_per_second",
 		MeterInput:          "itpm input prompt prompt_tokens input_tokens_per_minute",

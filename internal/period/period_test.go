@@ -19,7 +19,9 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "1", "1d1", "1d-1h", "1h1d", "1D", "1 d", "1day", "106752d", "106751d24h", "1e400d"} {
+	for _, text := range []string{
+		"", "d", "1", "1d1", "1d-1h", "1h1d", "1D", "1 d", "1day", "106752d", "106751d24h", "1e400d",
+	} {
 		if got, err := period.Parse(text); err == nil {
 			t.Errorf("%q: got %v", text, got)
 		}

@@ -29,8 +29,8 @@ var ErrUnknownEndpoint = openai.ErrUnknownEndpoint
 // error are as for NewCall; an empty limit takes nothing. Tokens are estimated, mostly too high:
 //
 //   - chats: the messages, tools and the format of the response, 4 bytes a token, and 4 tokens more a message; images
-//     with 1500 tokens (85 with "detail": "low"), other attachments, encrypted reasoning and long base64 with a token for
-//     100 bytes; max_completion_tokens, else max_tokens, else 1024; times n
+//     with 1500 tokens (85 with "detail": "low"), other attachments, encrypted reasoning and long base64 with a token
+//     for 100 bytes; max_completion_tokens, else max_tokens, else 1024; times n
 //   - responses: input, instructions and the definitions of tools and of the format; max_output_tokens, else 1024
 //   - embeddings: the input only, 4 bytes a token, or as many as it has token ids
 //   - completions: the prompts; max_tokens, else 16 (the API's own default), for each prompt and each of n or best_of
@@ -71,7 +71,8 @@ func unknownMeter(limit, key, name string) error {
 	last := len(known) - 1
 	return &reservations.ChargeError{
 		Charge: reservations.Charge{Limit: limit, Key: key}, Meter: name, Err: reservations.ErrUnknownMeter,
-		Problem: fmt.Sprintf("a call can be charged for %s and %s only%s", strings.Join(known[:last], ", "), known[last], hint),
+		Problem: fmt.Sprintf("a call can be charged for %s and %s only%s",
+			strings.Join(known[:last], ", "), known[last], hint),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/tasks/llm"
 )
 
 const (
@@ -85,7 +86,8 @@ func (f *findings) providers(
 ) {
 	for _, p := range providers {
 		detail := p.BaseURL + ", not asked"
-		if fault == nil && !offline && !p.Lacks(getenv) {
+		_, unfit := llm.NewClient(p.Client(getenv)) // secrets has a fault of the key
+		if fault == nil && unfit == nil && !offline && !p.Lacks(getenv) {
 			detail, fault = checkProvider(ctx, p, getenv(p.Key))
 		}
 		f.add(strings.TrimSpace("provider "+p.Name), detail, fault)

@@ -57,7 +57,7 @@ func newClients(
 		settings := p.Client(getenv)
 		settings.Memory, settings.Logger = memory, log
 		if all.calls[p.Name], err = llm.NewClient(settings); err != nil {
-			return clients{}, &cli.UsageError{Err: err}
+			return clients{}, providerFault(p, err)
 		}
 	}
 	if len(all.calls) == 0 && len(c.HTTP.AllowHosts) == 0 {
@@ -77,7 +77,7 @@ func newClients(
 	settings := c.HTTP.Client(getenv)
 	settings.Memory, settings.HTTPClient = memory, hosts
 	if all.requests, err = web.NewClient(settings); err != nil {
-		return clients{}, &cli.UsageError{Err: err}
+		return clients{}, cli.Usage("http.%w", err)
 	}
 	return all, nil
 }
@@ -89,11 +89,24 @@ func providersOf(c config.Config, getenv func(string) string) (config.Providers,
 		return c.Providers, nil
 	}
 	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}
-	fault := (*reservations.FieldError)(nil)
-	if _, err := llm.NewClient(p.Client(getenv)); errors.As(err, &fault) {
-		return config.Providers{p}, cli.Usage("OPENAI_BASE_URL: %s", fault.Problem)
+	if _, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL}); err != nil {
+		return config.Providers{p}, providerFault(p, err)
 	}
 	return config.Providers{p}, nil
+}
+
+// providerFault names the variable or the setting that has a fault of the client of a provider.
+func providerFault(p config.Provider, err error) error {
+	fault := (*reservations.FieldError)(nil)
+	switch {
+	case !errors.As(err, &fault):
+		return &cli.UsageError{Err: err}
+	case fault.Field == "api_key":
+		return cli.Usage("%s: the key %s", p.Key, fault.Problem)
+	case p.Name == "":
+		return cli.Usage("OPENAI_BASE_URL: %s", fault.Problem)
+	}
+	return cli.Usage("providers.%s.%w", p.Name, err)
 }
 
 func (c clients) close() {
