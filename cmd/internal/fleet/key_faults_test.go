@@ -24,7 +24,8 @@ func TestKeysThatCannotBeSent(t *testing.T) {
 		return file
 	}
 	plain := write("limits: {a: {in_flight: 1}}")
-	several := write("limits: {a: {in_flight: 1}}\nproviders: {p: {base_url: \"" + base + "\", key: WEST_KEY, limits: [a]}}")
+	several := write("limits: {a: {in_flight: 1}}\n" +
+		"providers: {p: {base_url: \"" + base + "\", key: WEST_KEY, limits: [a]}}")
 	secrets := write("limits: {a: {in_flight: 1}}\nhttp: {allow_hosts: [h], secrets: {TOKEN: [h]}}")
 	for name, c := range map[string]struct {
 		file string
