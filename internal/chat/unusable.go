@@ -48,7 +48,7 @@ func (u *Unusable) after(ctx context.Context, queue, id string, err error) error
 		u.Log.WarnContext(ctx, "not known whether a task got the same unusable answer before", slog.String("task", id),
 			slog.Any("error", failed))
 	case before == e.Unusable:
-		_ = u.Redis.Del(ctx, key).Err() // a task that is sent again begins anew; otherwise the key expires
+		_ = u.Redis.Del(ctx, key).Err() // a task that is sent again has two calls again
 		return tasks.Permanent(fmt.Errorf("%w (as before: a further call would be paid for the same)", err))
 	}
 	return err

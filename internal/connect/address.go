@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The texts of this file have no part of an address but its scheme and the names of its options, because each other
-// part may belong to a password that is not escaped.
+// The texts of this file have no part of an address but its scheme and the names of its options. Each other part may
+// belong to a password that is not escaped.
 
 var (
 	errNotRedis = errors.New("it must look like redis://user:password@host:port/0, or rediss:// for TLS, " +

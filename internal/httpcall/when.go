@@ -17,14 +17,14 @@ const (
 	epochLast  = 4.2e9
 )
 
-// When reads how long a text asks to wait: the one reader for all headers and fields of bodies. The text is one of
+// When reads how long a text asks to wait. It is the one reader for all headers and fields of bodies. A text is one of:
 //
-//   - a number of units, with a fraction or without ("30", "1.5"),
-//   - a Unix time in seconds, milliseconds, microseconds or nanoseconds ("1795255200", "1795255200000"),
-//   - a duration with units ("6m0s", "1h2m3.5s", "120ms", "1d2h", "59 seconds"),
-//   - a date of HTTP, or of ISO 8601, which is UTC if it names no zone.
+//   - A number of units ("30", "1.5").
+//   - A Unix time in seconds, milliseconds, microseconds or nanoseconds ("1795255200", "1795255200000").
+//   - A duration with units ("6m0s", "1h2m3.5s", "120ms", "1d2h", "59 seconds").
+//   - A date of HTTP, or of ISO 8601. Without a zone it is UTC.
 //
-// A time is compared with now; one in the past is zero. Ok is false for any other text and for a negative duration. The
+// A time is compared with now. One in the past is zero. Ok is false for any other text and for a negative duration. The
 // result is at most bucket.MaxWait. Grain is about the unit of the text's last digit.
 func When(text string, unit time.Duration, now time.Time) (d, grain time.Duration, ok bool) {
 	text = strings.TrimSpace(text)
@@ -42,7 +42,7 @@ func When(text string, unit time.Duration, now time.Time) (d, grain time.Duratio
 	return 0, 0, false
 }
 
-// layouts are those of times.
+// layouts are the layouts of times.
 func layouts() []string {
 	return []string{
 		http.TimeFormat, time.RFC850, time.ANSIC, time.RFC1123Z, time.RFC3339, "2006-01-02T15:04:05Z0700",

@@ -188,3 +188,20 @@ func FuzzReadHeaders(f *testing.F) {
 		}
 	})
 }
+
+// A reset may be a Unix time, as of gateways.
+func TestReadHeadersWithUnixTimes(t *testing.T) {
+	t.Parallel()
+	for _, reset := range []string{
+		"1795262409", "1795262409000", "2026-11-21T12:00:09Z", "9", "9s", "Sat, 21 Nov 2026 12:00:09 GMT",
+	} {
+		h := http.Header{}
+		h.Set("X-Ratelimit-Limit-Tokens", "100")
+		h.Set("X-Ratelimit-Remaining-Tokens", "10")
+		h.Set("X-Ratelimit-Reset-Tokens", reset)
+		want := []openai.Seen{{Kind: openai.MeterTokens, Limit: 100, Remaining: 10, Reset: 9 * time.Second}}
+		if diff := cmp.Diff(want, openai.ReadHeaders(h, noon)); diff != "" {
+			t.Errorf("%s: %s", reset, diff)
+		}
+	}
+}

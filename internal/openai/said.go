@@ -20,15 +20,17 @@ type Said struct {
 	// Wait is how long the fields of a body ask to wait.
 	Wait time.Duration
 
-	marks []string // all codes, types and reasons; those of a provider's own numbers with the name of their field
+	marks []string // all codes, types and reasons; the number of an error_code with the name of its field
 }
 
 // saidDepth bounds how deep an error is looked for in a body.
 const saidDepth = 6
 
-// read reads an error from a body of any shape: {"error": {...}} of OpenAI and most others, a list of it (Gemini), a
-// text in its place (Ollama, Hugging Face), base_resp (MiniMax), error_code and error_msg (ERNIE), errors (Cloudflare),
-// Error (Tencent), detail (vLLM, FastAPI), a message of its own (Cohere, Mistral), and such a body quoted in a message.
+// read reads an error from a body of any shape:
+//
+//   - {"error": {...}} of OpenAI and most others, a list of it (Gemini), or a text in its place (Ollama, Hugging Face).
+//   - base_resp (MiniMax), error_code and error_msg (ERNIE), errors (Cloudflare), Error (Tencent), detail (FastAPI).
+//   - A message of its own (Cohere, Mistral), and such a body quoted in a message.
 func read(value any, now time.Time) Said { return readAt(value, now, saidDepth) }
 
 func readAt(value any, now time.Time, depth int) (s Said) {

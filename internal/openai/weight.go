@@ -9,8 +9,8 @@ const (
 	// imageTokens are about the most that a large image takes, imageLowTokens what one with "detail": "low" takes.
 	imageTokens    = 1500
 	imageLowTokens = 85
-	// mediaTokens is the least for any other attachment, of mediaBytes a token. So many bytes of any other data in base64
-	// are a token too.
+	// mediaTokens is the least for any other attachment. Its bytes, and the bytes of any other data in base64, are a token
+	// for each mediaBytes.
 	mediaTokens = 1500
 	mediaBytes  = 100
 )

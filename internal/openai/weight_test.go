@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/internal/openai"
 )
 
-// data returns so many bytes in base64.
+// data returns random bytes in base64.
 func data(seed uint64, bytes int) string {
 	random := rand.New(rand.NewPCG(seed, 1))
 	raw := make([]byte, bytes)

@@ -40,9 +40,9 @@
 //
 // A refusal ([Error.Refused]) that names a time is a [reservations.RetryAfterError]: the bucket is blocked for that
 // long, at most for the limit's max_block. A 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words
-// say so; a 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its
-// kin, in the body (RetryInfo of Google, retry_after), in the message ("try again in 2s"), or in the resets of
-// X-Ratelimit-* and the like.
+// say so. A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its
+// kin, or in the body (RetryInfo of Google, retry_after). Without these it is in the message ("try again in 2s"), or in
+// the resets of X-Ratelimit-* and the like.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
 // key.
