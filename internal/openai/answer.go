@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/internal/filekind"
 	"github.com/headway-go/headway/internal/httpcall"
 )
 
@@ -30,6 +31,8 @@ type Verdict struct {
 	Wait time.Duration
 	// Form says what came instead of an answer, if the Kind is Unusable. It is the same for the same mistake.
 	Form string
+	// Packed says that the body of an error can't be read, and so can't be searched for secrets.
+	Packed bool
 }
 
 // errorBytes bounds the bodies that are searched for an error.
@@ -87,11 +90,14 @@ func (v Verdict) wait(r Reply, now time.Time) time.Duration {
 func refused(r Reply, now time.Time) (v Verdict) {
 	v.Kind = httpcall.KindOf(r.Status, false)
 	text := bytes.TrimSpace(r.Body)
-	switch body, ok := decoded(text[:min(len(text), errorBytes)]); {
-	case packing(r.Header) != "":
-		v.Message = "the answer is packed as " + packing(r.Header)
+	if packed, kind := packing(r.Header), filekind.Of(text); packed != "" || kind.Name != "" {
+		v.Packed, v.Message = true, "the error is "+kind.Name
+		if packed != "" {
+			v.Message = fmt.Sprintf("the error is packed as %.40q, which was not asked for", packed)
+		}
 		return v
-	case ok:
+	}
+	if body, ok := decoded(text[:min(len(text), errorBytes)]); ok {
 		v.Said = read(body, now)
 	}
 	if v.Code == "" && v.Message == "" { // an error of another shape, or a gateway's page

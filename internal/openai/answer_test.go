@@ -438,9 +438,10 @@ var refusals = map[string]judged{
 	"unprocessable": {
 		status: 422, header: map[string]string{"Retry-After": "5"}, kind: httpcall.Permanent, wait: 5 * time.Second,
 	},
+	"gzip, no name": {status: 503, body: "\x1f\x8b\x08\x00", kind: httpcall.Overload, text: "the error is a gzip file"},
 	"packed": {
 		status: 503, header: map[string]string{"Content-Encoding": "br"}, body: "\x0b\x02", kind: httpcall.Overload,
-		text: "packed as br",
+		text: `packed as "br"`,
 	},
 	"redirected": {
 		status: 302, header: map[string]string{"Location": "/login"}, kind: httpcall.Failed, text: "/login",

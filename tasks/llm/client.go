@@ -157,6 +157,7 @@ func (c *Client) judge(e *Error, h http.Header, body []byte) {
 	switch {
 	case e.StatusCode == http.StatusUnauthorized:
 		e.Message = "" // providers repeat a part of the key where they refuse it
+	case v.Packed: // it may hold the key, which no search finds there
 	case e.kind != httpcall.Good && e.kind != httpcall.Unusable:
 		e.Body = bytes.Clone(body[:min(len(body), bodyLength)])
 	}
@@ -189,12 +190,7 @@ func (c *Client) post(ctx context.Context, to Endpoint, body []byte) (*http.Resp
 	for name, values := range c.config.Header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	res, err := c.config.HTTPClient.Do(req)
-	if err == nil && res.StatusCode >= http.StatusBadRequest && packing(res.Header) != "" {
-		_ = res.Body.Close()
-		res.Body = io.NopCloser(strings.NewReader(c.packedError(res.Header)))
-	}
-	return res, err
+	return c.config.HTTPClient.Do(req)
 }
 
 // redact takes the key out of a text from outside and shortens it.
