@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,9 +34,6 @@ type Line struct {
 	Ready bool `json:"ready,omitempty"`
 	// Delivered are the start times of handlers, in nanoseconds since 1970.
 	Delivered []int64 `json:"delivered,omitempty"`
-	// Placed are the times at which tasks first got their places, or started at once. Some contestants don't report
-	// them.
-	Placed []int64 `json:"placed,omitempty"`
 	// Started are the calls that the process itself counted, without a provider.
 	Started []int64 `json:"started,omitempty"`
 	// Late is how many microseconds after its time each task started. Some contestants don't report it.
@@ -73,12 +69,6 @@ func (p *Probe) Ready() {
 func (p *Probe) Delivered() {
 	now := time.Now().UnixNano()
 	p.add(func(l *Line) { l.Delivered = append(l.Delivered, now) })
-}
-
-// Placed counts tasks that first got their places, or started at once. Contestants may report it.
-func (p *Probe) Placed(tasks int) {
-	now := time.Now().UnixNano()
-	p.add(func(l *Line) { l.Placed = append(l.Placed, slices.Repeat([]int64{now}, tasks)...) })
 }
 
 // Late reports how long after its time a task started. Contestants may report it.
@@ -156,7 +146,7 @@ func (p *Probe) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.line
-	if !l.Ready && len(l.Delivered)+len(l.Placed)+len(l.Started)+len(l.Late)+len(l.Counts) == 0 {
+	if !l.Ready && len(l.Delivered)+len(l.Started)+len(l.Late)+len(l.Counts) == 0 {
 		return
 	}
 	p.line = Line{}

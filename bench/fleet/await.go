@@ -72,44 +72,27 @@ func (r *run) await(ctx context.Context, sent chan error) error {
 	}
 }
 
-// reached returns whether the run has reached its end. It stores the end of the first of two phases.
+// reached returns whether the run has reached its end. It stores the counts there, if the work has First.
 func (r *run) reached(ctx context.Context, wanted int) (bool, error) {
-	seen, started := r.workers.seen(), r.provider.Count(r.work.UntilKey)
-	switch {
-	case r.work.Sorting:
-		return seen.placed >= wanted, nil
-	case r.work.Local:
-		return seen.started >= wanted, nil
-	case r.work.Phases == 0:
-		return started >= wanted, nil
-	case r.sorted.at.IsZero():
-		if seen.placed < wanted {
-			return false, nil
-		}
-		var err error
-		r.sorted, err = r.mark(ctx)
-		return false, err
+	if r.work.Local {
+		return r.workers.seen().started >= wanted, nil
 	}
-	if started < min(wanted, r.sorted.started+r.work.Phases) {
+	if r.provider.Count(r.work.UntilKey) < wanted {
 		return false, nil
 	}
-	var err error
-	r.last, err = r.mark(ctx)
+	if r.work.First == 0 {
+		return true, nil
+	}
+	counts, err := r.redis.counts(ctx)
+	r.first = mark{started: r.provider.Count(""), redis: counts, cpu: r.cpuNow()}
 	return true, err
 }
 
-// mark is a snapshot of all counts.
+// mark is a snapshot of counts: the starts so far, the counters of Redis, and the CPU time of the running workers.
 type mark struct {
-	at      time.Time
-	seen    seen
 	started int
 	redis   redisCounts
 	cpu     time.Duration
-}
-
-func (r *run) mark(ctx context.Context) (mark, error) {
-	counts, err := r.redis.counts(ctx)
-	return mark{at: time.Now(), seen: r.workers.seen(), started: r.provider.Count(""), redis: counts, cpu: r.cpuNow()}, err
 }
 
 // outage kills and starts workers at the times of the work.

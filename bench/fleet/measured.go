@@ -22,6 +22,10 @@ type metrics map[string]float64
 
 func (r *run) measured() Measured {
 	m := metrics{}
+	if r.work.EnqueueOnly {
+		r.enqueued(m)
+		return Measured{Metrics: m}
+	}
 	r.usage(m)
 	if r.work.Idle > 0 {
 		idle := r.counts.idle.since(r.counts.start)
@@ -40,8 +44,8 @@ func (r *run) measured() Measured {
 		r.judged(m, arrivals)
 	}
 	r.costs(m, started)
-	if !r.last.at.IsZero() {
-		r.phases(m)
+	if r.first.started > 0 {
+		r.firstStarts(m, started)
 	}
 	measured := Measured{Metrics: m}
 	if r.cut {
@@ -61,9 +65,6 @@ func (r *run) usage(m metrics) {
 // local computes the figures of a run without a provider. It returns the number of starts.
 func (r *run) local(m metrics) int {
 	_, of, _ := r.workers.times()
-	if r.work.Sorting {
-		of = r.workers.sorting()
-	}
 	if wanted := r.work.Wanted(); len(of) > wanted {
 		of = of[:wanted]
 	}
@@ -134,7 +135,7 @@ func (r *run) share(l contest.Limit, of []measure.Arrival) float64 {
 			wanted++
 		}
 	}
-	if len(of) < wanted { // tasks were left at the end
+	if len(of) < wanted && r.first.started == 0 { // tasks were left, and the run did not end by their number
 		return measure.ShareUntil(of, limit, r.ended.Sub(r.began))
 	}
 	return measure.Share(of, limit)
@@ -203,25 +204,33 @@ func series(arrivals map[string][]measure.Arrival) map[string][]int {
 	return byKey
 }
 
-// phases computes the costs of a task in a run with two phases. They are the cost of each start after all tasks were
-// sorted, plus the cost of sorting per task. The cost of starts during the sorting is subtracted.
-func (r *run) phases(m metrics) {
-	n, early, starts := float64(len(r.work.Tasks)), float64(r.sorted.started), float64(r.last.started-r.sorted.started)
-	both := func(sorting, running float64) float64 {
-		perStart := running / starts
-		return (sorting-early*perStart)/n + perStart
+// enqueued computes the figures of a run that only enqueues.
+func (r *run) enqueued(m metrics) {
+	n, enqueue := float64(len(r.work.Tasks)), r.counts.enqueued.since(r.counts.start)
+	m[results.Done], m[results.Finish] = 1, r.enqueueTook.Seconds()
+	m[results.Rate] = n / r.enqueueTook.Seconds()
+	m[results.RedisTrips] = float64(enqueue.reads) / n
+	if sent := r.sender.seen().mongo; sent > 0 {
+		m[results.MongoTrips] = float64(sent) / n
 	}
-	sorting, running := r.sorted.redis.since(r.counts.enqueued), r.last.redis.since(r.sorted.redis)
-	m[results.RedisEnq] = float64(r.counts.enqueued.since(r.counts.start).reads) / n
-	m[results.RedisTrips] = m[results.RedisEnq] + both(float64(sorting.reads), float64(running.reads))
-	m[results.MongoTrips] = float64(r.sender.seen().mongo)/n +
-		both(float64(r.sorted.seen.mongo), float64(r.last.seen.mongo-r.sorted.seen.mongo))
-	m[results.Deliveries] = both(float64(r.sorted.seen.delivered), float64(r.last.seen.delivered-r.sorted.seen.delivered))
-	m[results.TaskCPU] = 1000 * both((r.sorted.cpu-r.cpuAtStart).Seconds()+sorting.cpu,
-		(r.last.cpu-r.sorted.cpu).Seconds()+running.cpu)
-	m[results.Rate] = n / r.sorted.at.Sub(r.began).Seconds()
-	m[results.Done] = 1
-	l := r.work.Limits[0]
-	m[results.Share] = measure.Share(r.provider.Arrivals()[l.Key], measure.Limit{Rate: l.Rate, Burst: l.Burst})
+	m[results.TaskCPU] = r.enqueueCPU()
+}
+
+// enqueueCPU returns the CPU time of the producer and of Redis to enqueue one task, in milliseconds.
+func (r *run) enqueueCPU() float64 {
+	cpu := r.cpuToEnqueue.Seconds() + r.counts.enqueued.since(r.counts.start).cpu
+	return 1000 * cpu / float64(len(r.work.Tasks))
+}
+
+// firstStarts computes the cost of a task in a run with First: the cost of each start, plus one task's share of the
+// enqueue. It leaves out the CPU time of workers before they were ready. Started counts all starts of the run: the
+// probes of workers are late, so MongoDB is counted over the whole run.
+func (r *run) firstStarts(m metrics, started int) {
+	n, starts := float64(len(r.work.Tasks)), float64(r.first.started)
+	ran := r.first.redis.since(r.counts.enqueued)
+	m[results.RedisTrips] = m[results.RedisEnq] + float64(ran.reads)/starts
+	m[results.MongoTrips] = float64(r.sender.seen().mongo)/n + float64(r.workers.seen().mongo)/float64(started)
+	m[results.TaskCPU] = r.enqueueCPU() + 1000*((r.first.cpu-r.cpuAtStart).Seconds()+ran.cpu)/starts
+	m[results.Done] = 1 // workers start more tasks until they have stopped
 	delete(m, results.RedisGross)
 }

@@ -136,6 +136,15 @@ func (u Usage) plus(other Usage) Usage {
 	return Usage{CPU: u.CPU + other.CPU, Peak: max(u.Peak, other.Peak)}
 }
 
+// ownCPU returns the CPU time of this process so far, or zero if unknown.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 // cpuNow returns the CPU time of the process so far, in steps of 10 ms, or zero if unknown.
 func (p *process) cpuNow() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))

@@ -60,8 +60,8 @@ type run struct {
 	enqueueTook                time.Duration
 	cut                        bool
 	counts                     countsAt
-	cpuAtStart                 time.Duration
-	sorted, last               mark // of a run in two phases
+	cpuAtStart, cpuToEnqueue   time.Duration
+	first                      mark // after the first starts, if the work has First
 }
 
 // countsAt are the counters of Redis at different points of a run.
@@ -125,9 +125,12 @@ func (r *run) whole(ctx context.Context) (err error) {
 	if r.counts.start, err = r.redis.counts(ctx); err != nil {
 		return err
 	}
-	if r.work.Backlog {
+	switch {
+	case r.work.EnqueueOnly:
+		err = r.enqueueAll(ctx, producer)
+	case r.work.Backlog:
 		err = r.fromBacklog(ctx, producer)
-	} else {
+	default:
 		err = r.fromIdle(ctx, producer)
 	}
 	if err != nil {
@@ -138,12 +141,7 @@ func (r *run) whole(ctx context.Context) (err error) {
 
 // fromBacklog enqueues all tasks, then starts the workers.
 func (r *run) fromBacklog(ctx context.Context, producer contest.Producer) (err error) {
-	enqueueing := time.Now()
-	if err = producer.Enqueue(ctx, r.tasks()); err != nil {
-		return err
-	}
-	r.enqueueTook = time.Since(enqueueing)
-	if r.counts.enqueued, err = r.redis.counts(ctx); err != nil {
+	if err = r.enqueueAll(ctx, producer); err != nil {
 		return err
 	}
 	r.counts.idle = r.counts.enqueued
@@ -153,6 +151,18 @@ func (r *run) fromBacklog(ctx context.Context, producer contest.Producer) (err e
 	}
 	r.cpuAtStart = r.cpuNow()
 	return r.await(ctx, nil)
+}
+
+// enqueueAll enqueues all tasks, and measures that. No worker runs meanwhile, so the CPU time of this process is the
+// producer's.
+func (r *run) enqueueAll(ctx context.Context, producer contest.Producer) (err error) {
+	list, cpu, began := r.tasks(), ownCPU(), time.Now()
+	if err = producer.Enqueue(ctx, list); err != nil {
+		return err
+	}
+	r.enqueueTook, r.cpuToEnqueue = time.Since(began), ownCPU()-cpu
+	r.counts.enqueued, err = r.redis.counts(ctx)
+	return err
 }
 
 // fromIdle starts the workers, measures them while they are idle, and then sends the tasks.

@@ -122,3 +122,33 @@ func TestASlowOneIsCutOff(t *testing.T) {
 		t.Errorf("note %q, done %v; want a note, and little done", got.Note, got.Metrics[results.Done])
 	}
 }
+
+func TestPlacingIsMeasuredWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	w := little()
+	w.EnqueueOnly, w.Unlimited = true, []string{works.Raw}
+	for _, name := range []string{works.Headway, works.Raw} {
+		m := run(t, name, w).Metrics
+		if m[results.Done] != 1 || m[results.Rate] <= 0 || m[results.RedisTrips] <= 0 || m[results.TaskCPU] <= 0 {
+			t.Errorf("%s: %v; want all done, and a rate, round trips and CPU time", name, m)
+		}
+		if _, found := m[results.Deliveries]; found {
+			t.Errorf("%s: deliveries without workers", name)
+		}
+	}
+}
+
+func TestABacklogEndsAfterItsFirstStarts(t *testing.T) {
+	t.Parallel()
+	w := little()
+	w.Backlog, w.First = true, 20
+	m := run(t, works.Headway, w).Metrics
+	for metric, bounds := range map[string][2]float64{
+		results.Done: {1, 1}, results.Share: {.05, 1.1}, results.RedisEnq: {.01, 20}, results.RedisTrips: {1, 60},
+		results.MongoTrips: {.01, 6}, results.TaskCPU: {.1, 200}, results.Finish: {.4, 20},
+	} {
+		if v := m[metric]; v < bounds[0] || v > bounds[1] {
+			t.Errorf("%s is %v, want between %v and %v", metric, v, bounds[0], bounds[1])
+		}
+	}
+}

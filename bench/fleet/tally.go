@@ -14,10 +14,10 @@ import (
 
 // tally collects the lines of the probes of a run, of the workers or of the producer. It is safe for concurrent use.
 type tally struct {
-	mu                               sync.Mutex
-	ready                            int
-	delivered, placed, started, late []int64
-	counts                           map[string]int64
+	mu                       sync.Mutex
+	ready                    int
+	delivered, started, late []int64
+	counts                   map[string]int64
 }
 
 // read reads all lines. It skips a last line that a kill has cut off.
@@ -43,7 +43,6 @@ func (t *tally) add(l contest.Line) {
 		t.ready++
 	}
 	t.delivered = append(t.delivered, l.Delivered...)
-	t.placed = append(t.placed, l.Placed...)
 	t.started = append(t.started, l.Started...)
 	t.late = append(t.late, l.Late...)
 	for name, n := range l.Counts {
@@ -56,34 +55,14 @@ func (t *tally) add(l contest.Line) {
 
 // seen is the counts so far.
 type seen struct {
-	ready, delivered, placed, started int
-
-	mongo int64
+	ready, started int
+	mongo          int64
 }
 
 func (t *tally) seen() seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return seen{
-		ready: t.ready, delivered: len(t.delivered), placed: len(t.given()), started: len(t.started),
-		mongo: t.counts[contest.CountMongo],
-	}
-}
-
-// given returns the times at which tasks got their places. If a contestant does not report them, each delivery
-// counts.
-func (t *tally) given() []int64 {
-	if len(t.placed) == 0 {
-		return t.delivered
-	}
-	return t.placed
-}
-
-// sorting returns the times of given, sorted.
-func (t *tally) sorting() []int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Sorted(slices.Values(t.given()))
+	return seen{ready: t.ready, started: len(t.started), mongo: t.counts[contest.CountMongo]}
 }
 
 // times returns sorted copies.

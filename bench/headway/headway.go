@@ -1,5 +1,4 @@
-// Package headway is Headway as a contestant, in two ways: the worker reserves tokens, or the producer reserves them
-// at enqueue.
+// Package headway is Headway as a contestant.
 package headway
 
 import (

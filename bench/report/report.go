@@ -35,6 +35,7 @@ type Input struct {
 func Markdown(in Input) string {
 	var b strings.Builder
 	b.WriteString("# Benchmarks\n\n<!-- Written by `make bench`; the text below \"Notes\" is kept. -->\n\n" + intro)
+	writeStale(&b, in)
 	writeGoals(&b, goals.Check(in.File))
 	if in.Notes != "" {
 		b.WriteString("\n## Notes\n\n" + strings.TrimSpace(in.Notes) + "\n")
@@ -60,6 +61,24 @@ const intro = "`make bench` runs all of this again, `make bench ONLY=name` a par
 	"take turns within a repetition. Figures are medians of the runs that the tables name; ratios are of\n" +
 	"one repetition. The figures depend on this machine, so compare the rows.\n\n"
 
+// writeStale names the works whose stored results were measured before the work changed, or was dropped.
+func writeStale(b *strings.Builder, in Input) {
+	changed := map[string]string{"reservations": ""}
+	for _, w := range in.Works {
+		changed[w.Name] = w.Changed
+	}
+	stale := map[string]bool{}
+	for _, r := range in.File.Results {
+		if since, listed := changed[r.Work]; !listed || in.File.Sessions[r.Session].Date < since {
+			stale[r.Work] = true
+		}
+	}
+	if len(stale) > 0 {
+		fmt.Fprintf(b, "These works changed, or are gone, and were not run again; their figures are of before:\n%s.\n\n",
+			strings.Join(slices.Sorted(maps.Keys(stale)), ", "))
+	}
+}
+
 // definitions is a table, so each row is one line of the page.
 const definitions = "## What the columns mean\n\n| column | meaning |\n|---|---|\n" +
 	"| done | part of the tasks that started before the end of the run. A run below 100 % was cut off, after 2.5 " +
@@ -70,8 +89,7 @@ const definitions = "## What the columns mean\n\n| column | meaning |\n|---|---|
 	"exceeded |\n" +
 	"| over | tokens above the limit, in the worst of all windows of any length. A call that arrives a " +
 	"millisecond early is 0.1 at 100 a second |\n" +
-	"| rate | starts a second; for sorting and backlogs, tasks a second that got their places; for asynq-raw, " +
-	"deliveries a second |\n" +
+	"| rate | starts a second; for placing, tasks enqueued a second |\n" +
 	"| finish | from the beginning of enqueueing to the last call |\n" +
 	"| gap | the longest time without a call |\n" +
 	"| deliveries | handler calls per started task (for Headway: deliveries of the queue, even if the worker " +
@@ -86,7 +104,8 @@ const definitions = "## What the columns mean\n\n| column | meaning |\n|---|---|
 	"| commands | Redis commands a second of all workers together, with commands inside of scripts; round trips: " +
 	"without them |\n" +
 	"| CPU | seconds of all worker processes, with their start |\n" +
-	"| CPU a task | of workers after they were ready, and of Redis |\n" +
+	"| CPU a task | of workers after they were ready, and of Redis; for backlogs and placing also of producer and Redis " +
+	"to enqueue |\n" +
 	"| memory | the largest resident memory of one worker |\n\n"
 
 func writeGoals(b *strings.Builder, checked []goals.Checked) {

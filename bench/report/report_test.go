@@ -49,6 +49,28 @@ func TestThePageHoldsMediansGoalsNotesAndSetUp(t *testing.T) {
 	}
 }
 
+func TestThePageNamesWorksWithResultsFromBeforeTheyChanged(t *testing.T) {
+	t.Parallel()
+	in := input()
+	if page := report.Markdown(in); strings.Contains(page, "not run again") {
+		t.Errorf("no work changed, but the page names some:\n%s", page)
+	}
+	in.File.Add(results.Result{Work: "gone", Contestant: works.Headway, Session: "s"})
+	in.File.Add(results.Result{Work: "reservations", Contestant: works.Headway, Session: "s"})
+	for i := range in.Works {
+		switch in.Works[i].Name {
+		case "burst":
+			in.Works[i].Changed = "2026-01-02"
+		case "slow":
+			in.File.Add(results.Result{Work: "slow", Contestant: works.Headway, Session: "s"})
+			in.Works[i].Changed = "2026-01-01"
+		}
+	}
+	if page := report.Markdown(in); !strings.Contains(page, "figures are of before:\nburst, gone.\n\n## Goals") {
+		t.Errorf("the page does not name burst and gone alone:\n%s", page)
+	}
+}
+
 func TestPlotsAreDrawnOfWhatThereIs(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "benchmarks")

@@ -39,11 +39,11 @@ const (
 	LostP99    = "lost_p99"    // places lost, measure.PlacesLost.
 	LostMax    = "lost_max"    //
 	CPU        = "cpu_s"       // CPU seconds of all workers, including their start.
-	TaskCPU    = "task_cpu_ms" // CPU of ready workers and of Redis, per started task.
+	TaskCPU    = "task_cpu_ms" // CPU of ready workers and of Redis, per started task; see the report for the others.
 	Peak       = "peak_mb"     // largest memory of one worker.
 	Commands   = "commands_s"  // Redis commands a second, including commands inside of scripts.
 	Reads      = "reads_s"     // Redis round trips a second.
-	Rate       = "rate_s"      // starts a second; for sorting, tasks a second that got their places.
+	Rate       = "rate_s"      // starts a second; of a work that only enqueues, tasks enqueued a second.
 	PerSecond  = "per_second_" // reservations a second; the name continues with buckets and callers: one_64
 )
 

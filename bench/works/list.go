@@ -32,7 +32,7 @@ func All(quick bool) []Work {
 			list = append(list, backlog(n))
 		}
 	}
-	list = append(list, unlimited(), sorting(), idle())
+	list = append(list, unlimited(), placing(), idle())
 	if quick {
 		for i := range list {
 			list[i] = list[i].quick()
@@ -117,17 +117,16 @@ func outage() Work {
 
 func backlog(n int) Work {
 	w := Work{
-		Letter: "d", Backlog: true, Slots: 50, Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}},
-		Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
-		Phases: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute,
+		Letter: "d", Changed: "2026-11-25", Backlog: true, Slots: 50,
+		Limits: []contest.Limit{{Key: fast, Rate: 200, Burst: 20}}, Tasks: uniform(n, fast), Answer: 5 * time.Millisecond,
+		First: 800, Ideal: 5*time.Second + time.Duration(n)*300*time.Microsecond, Cut: 4 * time.Minute,
 		For: []string{Headway},
 	}
 	switch n {
 	case 1000:
 		w.Name = "backlog-1000"
-		w.About = "1000 tasks wait when the workers start, 200 a second with a burst of 20. The cost of a task is measured " +
-			"in two phases, and added up: each of 800 starts after all tasks were delivered once; and sorting, per " +
-			"task, less the starts meanwhile. Places lost and lag are of all starts."
+		w.About = "1000 tasks are enqueued before the workers start, 200 a second with a burst of 20. The run ends after " +
+			"800 starts. The cost of a task is that of each of these starts, plus its share of the enqueue."
 	case 10_000:
 		w.Name, w.About = "backlog-10000", "The same with 10 000 tasks."
 	default:
@@ -145,14 +144,14 @@ func unlimited() Work {
 	}
 }
 
-func sorting() Work {
+func placing() Work {
 	return Work{
-		Name: "sorting", Letter: "s",
-		About: "20 000 unreserved tasks, 4 a second, wait when the workers start: how fast each gets its " +
-			"place. asynq-raw runs as many empty tasks without a limit.",
-		Slots: 50, Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), Backlog: true, Local: true, Sorting: true,
-		Ideal: 10 * time.Second,
-		For:   []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
+		Name: "placing", Letter: "s",
+		About: "20 000 tasks with a limit of 4 a second are enqueued, and no worker runs: how fast a producer gives " +
+			"each task its place in the waitlist. asynq-raw enqueues as many empty tasks without a limit, one by one: " +
+			"asynq has no call for many.",
+		Limits: []contest.Limit{four()}, Tasks: uniform(20_000, slow), EnqueueOnly: true, Ideal: 5 * time.Second,
+		For: []string{Headway, Raw}, Rivals: []string{Raw}, Unlimited: []string{Raw},
 	}
 }
 
@@ -174,6 +173,8 @@ func capable() []string {
 // quick returns a smaller work of the same kind.
 func (w Work) quick() Work {
 	switch {
+	case w.EnqueueOnly:
+		return w
 	case w.Idle > 0:
 		w.Idle, w.Ideal = 3*time.Second, 3*time.Second
 		return w

@@ -14,6 +14,9 @@ type Work struct {
 	Name, Letter string
 	// About describes the work in a sentence or two, for the report.
 	About string
+	// Changed is the day, e.g. "2026-11-25", since which the work measures what it measures now. The report names works
+	// with older results. Empty means always.
+	Changed string
 	// Limits of the run; empty means none.
 	Limits []contest.Limit
 	// Workers is the number of processes (zero means 2), Slots the number of handlers of each (zero means 10).
@@ -28,15 +31,15 @@ type Work struct {
 	Local bool
 	// Answer is the longest latency of the provider.
 	Answer time.Duration
-	// Phases splits the run into two phases: until every task was delivered once, and then for Phases starts. Zero
-	// means one phase.
-	Phases int
+	// First ends a run of a Backlog after that many starts. The cost of a task is the cost of these starts, plus its
+	// share of the enqueue. Zero means all starts.
+	First int
 	// Left is the number of tasks that may be left at the end of the run.
 	Left int
 	// UntilKey ends the run when all tasks of that key have started.
 	UntilKey string
-	// Sorting ends the run when every task has its place, or was delivered once. The run measures the rate of that.
-	Sorting bool
+	// EnqueueOnly ends the run when all tasks are enqueued. No worker runs.
+	EnqueueOnly bool
 	// Down kills the workers at a time and starts new ones after a while.
 	Down Outage
 	// Idle is the length of a run without tasks.
@@ -90,6 +93,9 @@ func (w Work) Wanted() int {
 		if w.UntilKey == "" || t.Key == w.UntilKey {
 			wanted++
 		}
+	}
+	if w.First > 0 {
+		return min(wanted, w.First)
 	}
 	return wanted - w.Left
 }

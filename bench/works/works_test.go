@@ -37,7 +37,7 @@ func TestWorksAreSound(t *testing.T) {
 func TestIdealTimesFollowFromTheLimits(t *testing.T) {
 	t.Parallel()
 	for _, w := range works.All(false) {
-		if w.Local || w.At != nil || w.UntilKey != "" || w.Down.For > 0 || w.Phases > 0 || w.Idle > 0 {
+		if w.Local || w.At != nil || w.UntilKey != "" || w.Down.For > 0 || w.First > 0 || w.EnqueueOnly || w.Idle > 0 {
 			continue
 		}
 		tokens := -w.Limits[0].Burst
