@@ -166,7 +166,9 @@ func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Ent
 func (s *Engine) Begun(t waitlist.Task, turn Turn, claims reservations.Claims) {
 	for _, c := range claims {
 		if bucket := c.Charge.Bucket(); turn.State != waitlist.StateNew || turn.others(bucket) {
-			s.report.answer(bucket, c.Outcome.Bucket, false)
+			// A promoted task counts as a running call until it is known to have begun. A slot that became free meanwhile
+			// needs another look: no refill plans one.
+			s.report.answer(bucket, c.Outcome.Bucket, c.Outcome.Bucket.InFlight())
 		}
 	}
 	if turn.State != waitlist.StateNew {

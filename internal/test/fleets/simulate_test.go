@@ -122,6 +122,9 @@ func (p played) figures(flow string, starts []time.Duration) figures {
 	slices.Sort(waits)
 	g.p50, g.p90 = waits[len(waits)/2], waits[len(waits)*9/10]
 	for _, m := range p.limit.Meters {
+		if m.Kind == reservations.KindInFlight { // its use is the last start
+			continue
+		}
 		g.use = max(g.use, used[m.Name]/(m.Cap()+m.Rate*g.last.Seconds()/m.Period.Seconds()))
 	}
 	return g
@@ -158,10 +161,13 @@ func TestSimulationIsTrue(t *testing.T) {
 	}
 	flows := func(n int) call { return call{N: n, Flow: []string{"acme", "globex", "initech"}[n%3]} }
 	for name, p := range map[string]played{
-		"backlog":       backlog(requestsOnly, time.Second, 600, func(n int) call { return call{N: n} }),
-		"two meters":    arrivals(chats, 4*time.Second, 600, 8, chat),
-		"too many":      arrivals(chats, 4*time.Second, 600, 14, chat),
-		"flows":         backlog(shared, time.Second, 600, flows),
+		"backlog":    backlog(requestsOnly, time.Second, 600, func(n int) call { return call{N: n} }),
+		"two meters": arrivals(chats, 4*time.Second, 600, 8, chat),
+		"too many":   arrivals(chats, 4*time.Second, 600, 14, chat),
+		"flows":      backlog(shared, time.Second, 600, flows),
+		"in flight": backlog(limit(reservations.InFlight(8)), 5*time.Second, 200, func(n int) call {
+			return call{N: n, InFlight: true}
+		}),
 		"flows by time": arrivals(shared, time.Second, 600, 11, flows),
 	} {
 		t.Run(name, func(t *testing.T) {
