@@ -153,8 +153,8 @@ func TestBatchKilledTwice(t *testing.T) {
 	f.wantLimitKept(t, 80, 40)
 	sent, end := last.printed("enqueued"), last.printed("ended")
 	off := (end.Reserved-half.Reserved)/(end.Used-half.Used) - 1
-	t.Logf("%d of %d requests have one line (%d of them in the error file), %d calls were made twice, reserved %+.1f %% of "+
-		"the usage in the second half (%+.1f %% in the first)",
+	t.Logf("%d of %d requests have one line (%d of them in the error file), %d calls were made twice, reserved %+.1f %% "+
+		"of the usage in the second half (%+.1f %% in the first)",
 		lines.good+lines.bad, requests, lines.bad, f.repeated, 100*off, 100*(half.Reserved/half.Used-1))
 	if sent.Requests != requests || sent.Enqueued+sent.Queued+sent.Finished != requests || sent.Finished == 0 ||
 		end.Done != lines.good || end.Failed != lines.bad || end.Waiting != 0 {

@@ -31,7 +31,7 @@ type start struct {
 	granted time.Time // when the bucket let the task start, by the clock of the store; the hold is included
 }
 
-// finish stops all running workers and the provider, logs the figures, and fails if a worker failed, the limit was
+// finish stops all running workers and the provider, and logs the figures. It fails if a worker failed, the limit was
 // exceeded, or a task has not ended.
 func (w *world) finish(t *testing.T) figures {
 	t.Helper()

@@ -38,7 +38,8 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 	defer func() { _ = logs.Close() }() // the process has its own copy
 	p := &process{
 		name: name, logs: logs.Name(), out: newOutput(), exited: make(chan struct{}),
-		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(programs[program], program), args...), // signals end it
+		// signals end it
+		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(programs[program], program), args...),
 	}
 	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
 	if err := p.cmd.Start(); err != nil {

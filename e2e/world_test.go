@@ -31,14 +31,14 @@ const (
 
 // setting is the settings of a test.
 type setting struct {
-	// rate and capacity are the limit "openai" of requests that all starts are judged by. A zero rate means a limit
-	// that changes or has other meters.
+	// All starts are judged by the limit "openai" of requests: rate and capacity. A zero rate means a limit that changes
+	// or has other meters.
 	rate, capacity float64
 
-	limit       string   // in headway.yaml, the YAML behind "openai: "; empty means rate and capacity
+	limit       string   // in headway.yaml, the YAML behind "openai: ". Empty means rate and capacity
 	others      string   // further limits, whole lines of YAML
 	provider    []string // flags of the provider, which has no limits of its own without
-	concurrency int      // of each worker; zero means 50
+	concurrency int      // of each worker. Zero means 50
 	cutRedis    bool     // workers reach Redis through a proxy
 	cutMongo    bool     // workers reach MongoDB through a proxy
 }

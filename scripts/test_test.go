@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// fakeGo is a fake go command. It passes each test of hostile input that scripts/test-hostile names, but for those of
-// HIDDEN.
+// fakeGo is a fake go command. It passes each test of hostile input that scripts/test-hostile names, but for the tests
+// of HIDDEN.
 const fakeGo = `
 case " $* " in
   " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\nmod/headwaytest\nmod/internal/test/fleets\n' ;;
@@ -22,7 +22,8 @@ case " $* " in
     case $* in *mod/a*) grep -oE '\bTest[A-Za-z0-9]+' scripts/test-hostile | grep -v "${HIDDEN:-none}" |
       sed 's/.*/--- PASS: & (0.00s)/' ;; esac
     case $* in *"${FAILS:-nothing}"*)
-      printf '=== NAME  TestBad\n    bad_test.go:7: it is bad\n--- FAIL: TestBad (0.00s)\nFAIL\tmod/bad\t1.0s\n'; exit 1 ;;
+      printf '=== NAME  TestBad\n    bad_test.go:7: it is bad\n--- FAIL: TestBad (0.00s)\nFAIL\tmod/bad\t1.0s\n'
+      exit 1 ;;
     esac ;;
 esac
 `
@@ -51,22 +52,32 @@ func TestTest(t *testing.T) {
 				`(?m)^ok ran -C \. test .*-race -shuffle=on .* \./worker .* mod/a$`,
 				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
 				`(?m)^ok ran -C \. test .*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.$`,
-				`(?m)^ok ran -C browser test`, `(?m)^ok ran -C bench test`, `(?m)^ok ran -C deploy/tests test`, `(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
+				`(?m)^ok ran -C browser test`, `(?m)^ok ran -C bench test`, `(?m)^ok ran -C deploy/tests test`,
+				`(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
 			},
 		},
 		"a package fails": {
 			env: []string{"FAILS=mod/a"}, code: 1,
-			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above", `\./e2e`}, not: "passed",
+			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above", `\./e2e`},
+			not:  "passed",
 		},
-		"the bench fails":   {all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed"},
-		"an alert fails":    {all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed"},
-		"it does not build": {env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "passed in"},
+		"the bench fails": {
+			all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed",
+		},
+		"an alert fails": {
+			all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed",
+		},
+		"it does not build": {
+			env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "passed in",
+		},
 		"no browser": {
 			all: true, env: []string{"CHROMIUM=nothing-of-that-name"}, code: 1,
 			says: []string{"nothing-of-that-name is no program", "FAIL: scripts/browser", "-coverpkg"}, not: "ran -C browser",
 		},
 		"a page fails": {all: true, env: []string{"FAILS=-C browser"}, code: 1, says: []string{"FAIL: go -C browser"}},
-		"not covered":  {all: true, env: []string{"COVERED=0"}, code: 1, says: []string{"FAIL: coverage"}, not: "tests passed"},
+		"not covered": {
+			all: true, env: []string{"COVERED=0"}, code: 1, says: []string{"FAIL: coverage"}, not: "tests passed",
+		},
 		"no cold start": {
 			all: true, env: []string{"COLD_START=false"}, code: 1, says: []string{"FAIL: false"}, not: "tests passed",
 		},
@@ -81,8 +92,8 @@ func TestTest(t *testing.T) {
 			if tc.all {
 				args = append(args, "all")
 			}
-			code, out := runWith(t, "scripts/test", args, append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", "COLD_START=echo started cold"}, tc.env...),
-				program{"go", fakeGo})
+			env := append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", "COLD_START=echo started cold"}, tc.env...)
+			code, out := runWith(t, "scripts/test", args, env, program{"go", fakeGo})
 			if code != tc.code || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("exit code %d, wanted %d, and no %q", code, tc.code, tc.not)
 			}

@@ -63,8 +63,8 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 	return key, value, err
 }
 
-// expiring returns the message of a task that has waited, with its deadline as the time by which the task must have
-// started, if that has passed. Asynq would fail such a task without asking its handler, and try it again later, as
+// expiring returns the message of a task that has waited. If its deadline has passed, that becomes the time by which
+// the task must have started. Asynq would fail such a task without asking its handler, and try it again later, as
 // often as it has retries. Another message, and one that is unreadable, is returned as it is.
 func expiring(message string, startBy string, now time.Time) string {
 	var deadline uint64

@@ -148,6 +148,6 @@ func optionReason(name string) error {
 	case strings.Contains(lower, "sentinel"), strings.Contains(lower, "cluster"), lower == "addr", lower == "master_name":
 		return fmt.Errorf("its option %s is not supported: write the address of one Redis that takes writes", name)
 	}
-	return fmt.Errorf("its option %s is unknown, or has a value that can't be read. Options are those of go-redis, such "+
+	return fmt.Errorf("its option %s is unknown, or has a value that can't be read. Use options of go-redis, such "+
 		"as read_timeout=3s", name)
 }

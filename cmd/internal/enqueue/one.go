@@ -62,7 +62,7 @@ error names its task.`,
 	t.flags(c, 24*time.Hour, " with its answer; 0 for not at all")
 	c.Flags().StringVar(&model, "model", "gpt-4o-mini", "the model")
 	c.Flags().IntVar(&maxTokens, "max-tokens", 500,
-		"the most tokens that the answer may have, with those of reasoning; 0 sends no bound")
+		"the most tokens that the answer may have, tokens of reasoning included; 0 sends no bound")
 	c.Flags().StringVar(&unique, "unique", "", "refuse the request while another one with this `KEY` waits or runs")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")

@@ -198,7 +198,8 @@ func (f *randomFleet) change(fleet *headwaytest.Fleet, api *headwaytest.API, fas
 }
 
 // refundsLate reports whether unused tokens may come back late: of estimates, and of refused calls. They are what the
-// provider's full bucket has lost meanwhile, so that calls exceed the limit: docs/architecture.md, What is not promised.
+// provider's full bucket has lost meanwhile, so that calls exceed the limit: docs/architecture.md, What is not
+// promised.
 func (f *randomFleet) refundsLate() bool {
 	return (f.settles || f.provider.Refuse > 0) && slices.ContainsFunc(f.faults, func(fault string) bool {
 		return !slices.Contains([]string{"kill", "restart", "faster", "slower"}, fault)

@@ -55,8 +55,8 @@ func (b *begun) ticks(t *testing.T, name string) (all []time.Time) {
 
 // A fleet lives through the week in which clocks in Berlin are set back. It has a task each minute, one each hour, and
 // one each night. Letters come each morning, and wait for the next day's window if there are too many. On Friday Redis
-// is away for ten minutes. On Tuesday the worker is killed, and comes back after five. Each time the last missed tick of
-// a schedule starts late, and the ones before are left out.
+// is away for ten minutes. On Tuesday the worker is killed, and comes back after five. Each time the last missed tick
+// of a schedule starts late, and the ones before are left out.
 func TestWeek(t *testing.T) {
 	longtest.Only(t, 100*time.Second)
 	t.Parallel()
