@@ -147,7 +147,7 @@ func TestWorkerStartsWhileStoreIsDown(t *testing.T) {
 	w.mongoProxy.Cut()
 	r := command(t, "headway", w.env(w.redisURL), "", "worker", "--config", w.config)
 	r.want(t, exitUnavailable, "MONGODB_URI", w.mongoProxy.Addr())
-	if i := w.info(t); i.Pending != tasks {
+	if i := w.info(t); i.Pending+i.Scheduled != tasks {
 		t.Errorf("after the failed start: %s", describe(i))
 	}
 	w.mongoProxy.Restore()
@@ -226,7 +226,7 @@ func TestSkipInvalid(t *testing.T) {
 	r.want(t, exitFailed, "line 3")
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})
 	defer func() { _ = inspector.Close() }()
-	if info, err := inspector.GetQueueInfo(queue); err != nil || info.Pending != 4 {
+	if info, err := inspector.GetQueueInfo(queue); err != nil || info.Pending+info.Scheduled != 4 {
 		t.Errorf("queue %+v, error %v; wanted 4 tasks", info, err)
 	}
 }

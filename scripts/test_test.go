@@ -59,16 +59,16 @@ func TestTest(t *testing.T) {
 		"a package fails": {
 			env: []string{"FAILS=mod/a"}, code: 1,
 			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above", `\./e2e`},
-			not:  "passed",
+			not:  "tests passed",
 		},
 		"the bench fails": {
-			all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "passed",
+			all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "tests passed",
 		},
 		"an alert fails": {
-			all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "passed",
+			all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "tests passed",
 		},
 		"it does not build": {
-			env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "passed in",
+			env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "tests passed",
 		},
 		"no browser": {
 			all: true, env: []string{"CHROMIUM=nothing-of-that-name"}, code: 1,
