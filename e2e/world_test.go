@@ -35,12 +35,12 @@ type setting struct {
 	// or has other meters.
 	rate, capacity float64
 
-	limit       string   // in headway.yaml, the YAML behind "openai: ". Empty means rate and capacity
-	others      string   // further limits, whole lines of YAML
-	provider    []string // flags of the provider, which has no limits of its own without
-	concurrency int      // of each worker. Zero means 50
-	cutRedis    bool     // workers reach Redis through a proxy
-	cutMongo    bool     // workers reach MongoDB through a proxy
+	limit       string   // in headway.yaml, the YAML behind "openai: ". Empty means rate and capacity.
+	others      string   // further limits, whole lines of YAML.
+	provider    []string // flags of the provider, which has no limits of its own without.
+	concurrency int      // of each worker. Zero means 50.
+	cutRedis    bool     // workers reach Redis through a proxy.
+	cutMongo    bool     // workers reach MongoDB through a proxy.
 }
 
 // requestsOnly is the limit of most tests.
