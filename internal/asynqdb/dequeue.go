@@ -88,13 +88,10 @@ const perTask = 3
 // delivered is the message of the first task that the script dequeue returned.
 func delivered(found []string) string {
 	if found[2] == "1" {
-		return expiring(found[1], headerStartBy, time.Now())
+		return expiring(found[1], time.Now())
 	}
 	return found[1]
 }
-
-// headerStartBy is that of package envelope, which a worker reads.
-const headerStartBy = "headway-start-by"
 
 // most returns how many tasks the server may take at once: one, and half of the tasks that it can run beside that
 // one. The other half is for tasks that asynq has and that have not begun.

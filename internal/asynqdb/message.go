@@ -21,6 +21,9 @@ const (
 	headerValue     = 2
 )
 
+// headerStartBy is that of package envelope, which a worker reads.
+const headerStartBy = "headway-start-by"
+
 var errMessage = errors.New("not a message of asynq")
 
 // DecodeMessage returns the task of asynq's message: its type, payload and headers. The payload shares memory with the
@@ -66,7 +69,7 @@ func decodeHeader(entry []byte) (key, value string, err error) {
 // expiring returns the message of a task that has waited. If its deadline has passed, that becomes the time by which
 // the task must have started. Asynq would fail such a task without asking its handler, and try it again later, as
 // often as it has retries. Another message, and one that is unreadable, is returned as it is.
-func expiring(message string, startBy string, now time.Time) string {
+func expiring(message string, now time.Time) string {
 	var deadline uint64
 	err := eachField([]byte(message), func(field int, _ []byte, number uint64) error {
 		if field == messageDeadline {
@@ -78,7 +81,7 @@ func expiring(message string, startBy string, now time.Time) string {
 		return message
 	}
 	header := protowire.AppendTag(nil, headerKey, protowire.BytesType)
-	header = protowire.AppendString(header, startBy)
+	header = protowire.AppendString(header, headerStartBy)
 	header = protowire.AppendTag(header, headerValue, protowire.BytesType)
 	header = protowire.AppendString(header, strconv.FormatUint(deadline*uint64(time.Second/time.Millisecond), 10))
 	// Of a field that is there twice, the last one counts.
