@@ -93,9 +93,9 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 		case e.Note != "":
 			e.Reason, e.Since = ReasonNet, info.LastFailedAt
 			switch q.Note.Reason { // a task without a limit is in no waitlist
-			case engine.NoteWorker:
+			case engine.WhyWorker:
 				e.Reason = ReasonWorker
-			case engine.NoteProvider:
+			case engine.WhyProvider:
 				e.Reason = ReasonProvider
 			}
 		case info.State == asynq.TaskStateRetry:

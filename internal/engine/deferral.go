@@ -105,14 +105,6 @@ func RoundText(d time.Duration) string {
 // crash. It is for asynq.Config.IsFailure.
 func IsFailure(err error) bool { return err != nil && !errors.Is(err, ErrDeferred) }
 
-// What a note says of the wait.
-const (
-	NoteLimit    = "limit"
-	NoteStore    = "store"
-	NoteProvider = "provider"
-	NoteWorker   = "worker"
-)
-
 // Snooze is how the delivery of the task ends. If no dispatcher promotes the task, asynq's own forwarder delivers it:
 // two minutes and a tenth of the wait after its time. Up to ten seconds are added, so that tasks do not return
 // together. A task that is in no waitlist is back as soon as asynq's whole seconds allow. One with StartBy is back
@@ -120,14 +112,14 @@ const (
 func (e *DeferredError) Snooze(t *asynq.Task) asynqdb.Snooze {
 	now, text := time.Now(), e.Error()
 	delay := beforeExpiry(e.net(rand.Float64()), t, now) //nolint:gosec // jitter needs no secrecy
-	note := asynqdb.NewNote(NoteLimit, "", text)
+	note := asynqdb.NewNote(WhyLimit, "", text)
 	switch {
 	case e.Missing != "":
-		note.Reason, note.Cause = NoteWorker, e.Missing
+		note.Reason, note.Cause = WhyWorker, e.Missing
 	case e.Refusal != nil:
-		note.Reason, note.Cause = NoteProvider, e.Refusal.Error()
+		note.Reason, note.Cause = WhyProvider, e.Refusal.Error()
 	case e.Cause != nil:
-		note.Reason, note.Cause = NoteStore, e.Cause.Error()
+		note.Reason, note.Cause = WhyStore, e.Cause.Error()
 	}
 	return asynqdb.Snooze{Until: now.Add(delay), Note: note}
 }

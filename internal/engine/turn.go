@@ -44,10 +44,14 @@ func (i WaitInfo) left(now time.Time) time.Duration {
 }
 
 const (
+	// WhyLimit says that the bucket has no room.
+	WhyLimit = "limit"
 	// WhyStore says that the bucket could not be asked.
 	WhyStore = "store"
 	// WhyProvider says that the provider refused a call.
 	WhyProvider = "provider"
+	// WhyWorker says that a worker lacks something.
+	WhyWorker = "worker"
 )
 
 // Holds is what the task holds in the bucket of the charge; empty where it is new there.
