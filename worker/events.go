@@ -84,8 +84,6 @@ type Event struct {
 	Refusal error
 	// Seen is the observation that was sent to the bucket, of the meters of Charge.
 	Seen reservations.Observation
-	// Tasks is how many tasks of the queue were sorted.
-	Tasks int
 }
 
 // Ended returns whether a task that started has ended: with the kinds from KindSucceeded to KindAborted.
