@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/tracing"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
@@ -131,15 +129,7 @@ recurring: {tick: {every: 1s, task: {type: "web:request", payload: {url: "https:
 			t.Errorf("dev does not say %q: %s", said, d.out)
 		}
 	}
-	client, err := connect.Redis(t.Context(), func(name string) string { return d.env[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	s, err := scheduler.New(client, nil, scheduler.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := d.scheduler(t)
 	for _, address := range []string{"https://api.invalid/x", service.URL} {
 		info, err := s.Enqueue(t.Context(), web.Request{
 			Method: http.MethodPost, URL: address, Header: map[string]string{"X-Key": "${BILLING}"},

@@ -96,6 +96,21 @@ func (d *devRun) until(t *testing.T, is func() bool) {
 	}
 }
 
+// scheduler enqueues in the fleet, until the end of the test.
+func (d *devRun) scheduler(t *testing.T) *scheduler.Scheduler {
+	t.Helper()
+	client, err := connect.Redis(t.Context(), func(name string) string { return d.env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := scheduler.New(client, nil, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func (d *devRun) get(t *testing.T, path string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.page+path, nil)
@@ -116,15 +131,7 @@ func (d *devRun) get(t *testing.T, path string) string {
 func TestDev(t *testing.T) {
 	t.Parallel()
 	d := startDev(t)
-	client, err := connect.Redis(t.Context(), func(name string) string { return d.env[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	s, err := scheduler.New(client, nil, scheduler.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := d.scheduler(t)
 	chat, err := llm.NewCall(llm.EndpointChat, "openai",
 		[]byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`))
 	if err != nil {
