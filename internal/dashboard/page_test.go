@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/overview"
 	"github.com/headway-go/headway/internal/redact"
 	"github.com/headway-go/headway/reservations"
@@ -85,7 +85,7 @@ func TestTaskIsExplained(t *testing.T) {
 	}
 }
 
-// A page that lists tasks asks no queue for tasks that it does not have.
+// A page that lists tasks asks no queue for tasks that it does not have, by the look at the queues that it shares.
 func TestEmptyQueuesAreNotAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,17 +96,18 @@ func TestEmptyQueuesAreNotAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := w.handler(t)
-	least := math.MaxInt
-	for range 5 { // a view soon after another one shares its look at the queues
-		before := w.server.CommandCount()
-		if page := send(h, http.MethodGet, "/task", nil).Body.String(); !strings.Contains(page, id) {
-			t.Fatalf("the page is\n%s", page)
-		}
-		least = min(least, w.server.CommandCount()-before)
+	s, err := dashboard.New(w.config)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if least > queues {
-		t.Errorf("a view takes %d commands", least)
+	send(s.Handler(), http.MethodGet, "/", nil)
+	s.KeepLook()
+	before := w.server.CommandCount()
+	if page := send(s.Handler(), http.MethodGet, "/task", nil).Body.String(); !strings.Contains(page, id) {
+		t.Fatalf("the page is\n%s", page)
+	}
+	if asked := w.server.CommandCount() - before; asked > queues {
+		t.Errorf("a view takes %d commands", asked)
 	}
 }
 

@@ -88,8 +88,11 @@ func TestTicksOnceBesideASlowEnqueuer(t *testing.T) {
 		f.start(2, recurring(map[string]int{"other": 1}, every))
 		f.start(1, recurring(map[string]int{"ticks": 1}))
 		f.Run(5 * time.Second)
-		f.Worker(0).Slow(time.Second, 20*time.Second)
-		f.Run(40 * time.Second)
+		for n := range 10 { // such that messages arrive before, at and after a tick
+			f.Worker(0).Slow(time.Duration(500+100*n)*time.Millisecond, 2*time.Second)
+			f.Run(2 * time.Second)
+		}
+		f.Run(20 * time.Second)
 		if all := f.ticks("tick"); len(all) < 20 {
 			t.Errorf("%d ticks started", len(all))
 		}

@@ -73,7 +73,7 @@ func mutations() []mutation {
 		},
 		{
 			"tick enqueued twice", "internal/asynqdb/lua/guard.lua", "tonumber(last) >= tonumber(tick)", "tonumber(last) < 0",
-			"started 2 times", "internal/test/fleets TestTicksOnceBesideASlowEnqueuer",
+			"tick 0 after tick 0", "internal/asynqdb TestATickIsEnqueuedOnce",
 		},
 	}
 }
