@@ -65,17 +65,20 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 		s.lose(queue, lease{})
 	}
 	marked := s.marked(ends)
-	found, err := s.take.Run(ctx, s.UniversalClient, call.keys, prefix, marked, s.most(), aheadShare).StringSlice()
+	free := s.free()
+	found, err := s.take.Run(ctx, s.UniversalClient, call.keys,
+		prefix, marked, most(free), aheadShare, s.id, free).StringSlice()
 	if away(err) {
 		s.lose(queue, lease{ends: ends, marked: marked})
 	}
-	s.idle.found(call.keys[0], heard, err == nil && len(found) == 0, cmp.Or(s.Net, NetDefault))
-	if err == nil && len(found) == 0 {
+	s.idle.found(call.keys[0], heard, err == nil && found[0] == "1", cmp.Or(s.Net, NetDefault))
+	if err == nil && len(found) == 1 {
 		err = redis.Nil
 	}
 	if err != nil {
 		return redis.NewCmdResult(nil, err)
 	}
+	found = found[1:]
 	if len(found) > perTask {
 		s.keep(batch{script: call, lease: marked, tasks: found[perTask:]})
 	}
@@ -93,19 +96,22 @@ func delivered(found []string) string {
 	return found[1]
 }
 
-// most returns how many tasks the server may take at once: one, and half of the tasks that it can run beside that
-// one. The other half is for tasks that asynq has and that have not begun.
-func (s *Server) most() int {
+// free is how many tasks the server can run more, zero for a stopping one.
+func (s *Server) free() int {
 	select {
 	case <-s.Stopping:
-		return 1
+		return 0
 	default:
 	}
 	if s.Free == nil {
 		return 1
 	}
-	return min(1+max(0, s.Free()-1)/2, aheadMost)
+	return s.Free()
 }
+
+// most returns how many tasks the server may take at once: one, and half of the tasks that it can run beside that
+// one. The other half is for tasks that asynq has and that have not begun.
+func most(free int) int { return min(1+max(0, free-1)/2, aheadMost) }
 
 // keep keeps the tasks of a batch until the server asks for them, at most for aheadKept.
 func (s *Server) keep(b batch) {

@@ -41,7 +41,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)
-		empty := redis.NewCmdResult([]any{}, nil)
+		empty := redis.NewCmdResult([]any{"1"}, nil)
 		r := &scripted{}
 		client := ForServer(r, ServerConfig{})
 		r.take = client.take.Hash()
@@ -54,7 +54,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 				t.Errorf("got %v, %v, want %v, %v; asked (-want +got):\n%s", got.Val(), got.Err(), want, err, diff)
 			}
 		}
-		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"id", "second", "0"}, nil)
+		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"0", "id", "second", "0"}, nil)
 		take(nil, io.EOF, []string{"take"}, lost)
 		asked := r.leases[0]
 		ends, err := strconv.ParseFloat(asked, 64)

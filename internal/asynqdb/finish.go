@@ -31,7 +31,7 @@ func (s *Server) finish(ctx context.Context, call script) *redis.Cmd {
 	cmd, key := run(), call.taskKey()
 	defer func() {
 		if call.isRequeue() {
-			s.announce(ctx, call.keys[2])
+			s.announce(ctx, call.keys[2], 1)
 		}
 	}()
 	for pause := awayPauseMin; key != "" && away(cmd.Err()); pause = min(2*pause, awayPauseMax) {

@@ -19,8 +19,9 @@ const (
 	idleMost = 5 * time.Second
 	// listenPause is how soon Listen subscribes again after an error.
 	listenPause = time.Second
-	// pendingChannel has a message for each push to a short pending list: the key of the list.
-	pendingChannel = "headway:pending"
+	// pendingChannel and the ID of an idle server is the channel on which it hears of a pending task: the key of the
+	// list.
+	pendingChannel = "headway:pending:"
 )
 
 // idle is what a server knows of its queues while they are empty. Safe for concurrent use.
@@ -31,7 +32,7 @@ type idle struct {
 	listening bool       // messages are received
 	messages  int
 	news      chan struct{}   // closed by the next message
-	empty     map[string]bool // queues without tasks since the last message
+	empty     map[string]bool // queues in which the server is idle, and of which no message came since
 	until     time.Time       // when they are looked at again
 }
 
@@ -61,15 +62,11 @@ func (i *idle) messageCount() int {
 	return i.messages
 }
 
-// found notes the answer of a queue that was asked after that many messages.
-func (i *idle) found(pending string, messages int, empty bool, net time.Duration) {
+// found notes the answer of a queue that was asked after that many messages: whether the server is idle there.
+func (i *idle) found(pending string, messages int, idle bool, net time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !empty {
-		clear(i.empty)
-		return
-	}
-	if messages != i.messages {
+	if delete(i.empty, pending); !idle || messages != i.messages {
 		return
 	}
 	if len(i.empty) == 0 {
@@ -109,10 +106,11 @@ func (i *idle) wait(stopping <-chan struct{}) (ask bool) {
 	return true
 }
 
-// Listen receives messages about pending tasks until stop. Meanwhile a server whose queues are all empty does not poll:
-// its dequeue waits for a message of [DB.Wake], of a client of [ForClient], or of another server. It looks for tasks
-// of other clients after ServerConfig.Net. While Redis is away it polls. Listen returns at once; stop ends the
-// goroutine and waits for it.
+// Listen receives messages about pending tasks until stop. Meanwhile a server that is idle in all its queues does not
+// poll: its dequeue waits for a message of [DB.Wake], of a client of [ForClient], or of another server. Each task wakes
+// one idle server of the fleet. A server that can't take it passes the message on. It looks for tasks of other clients
+// after ServerConfig.Net. While Redis is away it polls. Listen returns at once; stop ends the goroutine and waits for
+// it.
 func (s *Server) Listen(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	messages := s.Subscribe(ctx) // subscribes to no channel yet, because that waits for Redis
@@ -120,7 +118,7 @@ func (s *Server) Listen(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		defer s.idle.noticed(false)
-		_ = messages.Subscribe(ctx, pendingChannel) // Receive repeats it after an error
+		_ = messages.Subscribe(ctx, pendingChannel+s.id) // Receive repeats it after an error
 		for ctx.Err() == nil {
 			received, err := messages.Receive(ctx)
 			if err != nil { // Redis is down
@@ -132,9 +130,10 @@ func (s *Server) Listen(ctx context.Context) (stop func()) {
 			case *redis.Subscription:
 				s.idle.noticed(true)
 			case *redis.Message:
-				if s.idle.queues[m.Payload] {
-					s.idle.noticed(true)
+				if s.free() == 0 {
+					s.announce(ctx, m.Payload, 1)
 				}
+				s.idle.noticed(true)
 			}
 		}
 	}()
@@ -145,9 +144,9 @@ func (s *Server) Listen(ctx context.Context) (stop func()) {
 	}
 }
 
-// announce sends idle servers a message about pending tasks. If it fails, they find the tasks when they look again.
-func (s *Server) announce(ctx context.Context, pending string) {
-	_ = s.Publish(ctx, pendingChannel, pending).Err()
+// announce wakes idle servers for n pending tasks. If it fails, they find the tasks when they look again.
+func (s *Server) announce(ctx context.Context, pending string, n int) {
+	_ = s.passOn.Run(ctx, s.UniversalClient, []string{pending}, n).Err()
 }
 
 // due reports whether a script that makes delayed tasks pending finds one: for an idle server, one command instead of
@@ -161,7 +160,7 @@ func (s *Server) due(ctx context.Context, forward script) bool {
 // forwarded announces the tasks that the script has made pending.
 func (s *Server) forwarded(ctx context.Context, forward script, answer *redis.Cmd) *redis.Cmd {
 	if n, err := answer.Int(); err == nil && n > 0 {
-		s.announce(ctx, forward.keys[1])
+		s.announce(ctx, forward.keys[1], n)
 	}
 	return answer
 }

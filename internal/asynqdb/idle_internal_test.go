@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +53,7 @@ func TestIdleServerWaits(t *testing.T) {
 			i.noticed(false)
 			i.found(list, i.messageCount(), true, time.Minute)
 		}},
-		"not after a task": {before: func(i *idle) { i.found(list, i.messageCount(), false, time.Minute) }},
+		"not where it is not idle": {before: func(i *idle) { i.found(list, i.messageCount(), false, time.Minute) }},
 		"not if a message came while Redis answered": {before: func(i *idle) {
 			heard := i.messageCount()
 			i.noticed(true)
@@ -98,6 +99,13 @@ func idleServer(t *testing.T) (s *Server, client *redis.Client, queue string, ne
 	client = redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	queue = uuid.NewString() // all databases of a Redis share their channels
+	s, next = idleIn(t, client, queue)
+	return s, client, queue, next
+}
+
+// idleIn returns another such server of a queue, which is empty.
+func idleIn(t *testing.T, client *redis.Client, queue string) (s *Server, next func() (string, error)) {
+	t.Helper()
 	s = ForServer(client, ServerConfig{Queues: []string{queue}, Net: time.Hour})
 	t.Cleanup(s.Listen(t.Context()))
 	k := keysOf(queue)
@@ -113,7 +121,39 @@ func idleServer(t *testing.T) (s *Server, client *redis.Client, queue string, ne
 		known := len(s.idle.empty) > 0 && s.idle.listening
 		s.idle.mu.Unlock()
 		if known {
-			return s, client, queue, next
+			return s, next
+		}
+	}
+}
+
+// One task wakes one of the idle servers. One that has ended is passed over, and one without a free slot passes the
+// message on.
+func TestOneServerIsWoken(t *testing.T) {
+	t.Parallel()
+	first, client, queue, _ := idleServer(t)
+	var full atomic.Bool
+	first.Free = func() int {
+		if full.Load() {
+			return 0
+		}
+		return 1
+	}
+	full.Store(true)
+	second, _ := idleIn(t, client, queue)
+	if err := client.SAdd(t.Context(), "asynq:{"+queue+"}:headway_idle", "ended").Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := second.idle.messageCount()
+	add := asynq.NewClientFromRedisClient(ForClient(client))
+	if _, err := add.Enqueue(asynq.NewTask("t", nil), asynq.Queue(queue)); err != nil {
+		t.Fatal(err)
+	}
+	for second.idle.messageCount() == before {
+		second.idle.mu.Lock()
+		news := second.idle.news
+		second.idle.mu.Unlock()
+		if second.idle.messageCount() == before {
+			<-news
 		}
 	}
 }

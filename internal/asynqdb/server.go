@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/lua"
@@ -23,9 +24,10 @@ type Server struct {
 	redis.UniversalClient
 	ServerConfig
 
-	shared                    redis.UniversalClient
-	take, again, back, snooze *redis.Script
+	shared                            redis.UniversalClient
+	take, again, back, snooze, passOn *redis.Script
 
+	id          string // of this server among the idle ones
 	idle        *idle
 	puttingBack chan struct{} // holds one: one at a time, so that the last one waits for the others
 
@@ -55,9 +57,11 @@ type ServerConfig struct {
 func ForServer(client redis.UniversalClient, config ServerConfig) *Server {
 	return &Server{
 		UniversalClient: client, ServerConfig: config, shared: roundtrip.Share(client),
-		take: lua.Script(files, "dequeue"), again: lua.Script(files, "redeliver"),
+		take: lua.Script(files, "announce", "dequeue"), again: lua.Script(files, "redeliver"),
 		back: lua.Script(files, "announce", "put_back"), snooze: lua.Script(files, "snooze"),
+		passOn:      lua.Script(files, "announce", "pass_on"),
 		lost:        map[string]lease{},
+		id:          uuid.NewString(),
 		idle:        newIdle(config.Queues),
 		puttingBack: make(chan struct{}, 1),
 		mark:        rand.Int64N(marks), //nolint:gosec // needs no secrecy

@@ -6,6 +6,6 @@ local function enqueue()
 end
 local n = enqueue()
 if n == 1 then
-	announceNew(KEYS[#KEYS])
+	announce(KEYS[#KEYS], 1)
 end
 return n

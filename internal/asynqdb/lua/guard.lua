@@ -45,7 +45,7 @@ end
 local n = enqueue()
 store()
 if n == 1 and string.find(KEYS[#KEYS - 2], ":pending$") then
-	announceNew(KEYS[#KEYS - 2])
+	announce(KEYS[#KEYS - 2], 1)
 end
 if n == 1 and key ~= "" then
 	redis.call("HSET", unique, key, id)

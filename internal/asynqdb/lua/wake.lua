@@ -85,7 +85,5 @@ for _, ids in ipairs({urgent, others}) do
 		redis.call("HSET", ARGV[1] .. id, "state", "pending", "pending_since", since, "headway_woken", since)
 	end
 end
-if #others + #urgent > 0 then
-	announce(KEYS[1])
-end
+announce(KEYS[1], #others + #urgent)
 return answer
