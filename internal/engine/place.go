@@ -172,6 +172,10 @@ func (s *Engine) expect(ctx context.Context, p *Parcel, now time.Time, lists wai
 			break
 		}
 	}
+	if p.Held != nil && p.Held.State == reservations.StateReserved && p.Held.Wait() <= bucket.Hold {
+		p.Wait = max(p.Held.Wait(), 0) // whatever waits for the bucket can start as well
+		return
+	}
 	l := lists.in(ctx, p.Place.Bucket())
 	for meter, n := range p.Place.Tokens {
 		l.Tokens[meter] += n
@@ -203,6 +207,9 @@ func (s *Engine) Join(ctx context.Context, batch []*Parcel) error {
 		t := waitlist.Task{Queue: p.Info.Queue, ID: p.Info.ID}
 		e := s.entry(ctx, t, Turn{Charges: p.Charges}, p.Place)
 		e.Reserved, e.Keep = p.Held != nil && p.Held.State == reservations.StateReserved, p.Wait
+		if e.Reserved {
+			e.Answered, e.Ready = true, p.Held.Wait()
+		}
 		p.Info.NextProcessAt = now.Add(p.Wait)
 		e.Info = WaitInfo{Since: now.UnixMilli(), Until: p.Info.NextProcessAt.UnixMilli()}.encode()
 		entries = append(entries, e)

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -57,7 +55,7 @@ func (r *reporter) answer(name string, b bucket.Bucket, sooner bool) {
 	r.add(name, reported{bucket: b, came: time.Now(), sooner: sooner})
 }
 
-// joins queues the answer that has a task join the waitlist of the bucket.
+// joins queues the answer that has a task join the waitlist of the bucket, for the call that has it join.
 func (r *reporter) joins(bucket string, b bucket.Bucket) {
 	r.add(bucket, reported{bucket: b, came: time.Now(), joins: true})
 }
@@ -69,7 +67,9 @@ func (r *reporter) add(bucket string, a reported) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers[bucket] = r.answers[bucket].with(a)
-	r.plan(a.sooner && a.bucket.InFlight())
+	if !a.joins { // else the one that joins sends it
+		r.plan(a.sooner && a.bucket.InFlight())
+	}
 }
 
 // with is the newer of two answers, with what both ask for.
@@ -132,21 +132,37 @@ func (r *reporter) flush(ctx context.Context) error {
 		if len(answers)+len(begun) == 0 {
 			return nil
 		}
-		if err := r.sendSome(ctx, answers, begun); err != nil {
+		if err := r.list.Report(ctx, r.encode(answers), begun); err != nil {
 			r.putBack(answers, begun)
-			return err
+			return err //nolint:wrapcheck // it says what failed
 		}
 	}
 }
 
-func (r *reporter) sendSome(ctx context.Context, answers map[string]reported, begun []waitlist.Task) error {
+// with has send take all answers that are queued along. The tasks that began stay queued, and so do the answers if it
+// fails.
+func (r *reporter) with(send func([]waitlist.Answer) error) error {
+	r.sending <- struct{}{}
+	defer func() { <-r.sending }()
+	r.mu.Lock()
+	answers := r.answers
+	r.answers = map[string]reported{}
+	r.mu.Unlock()
+	err := send(r.encode(answers))
+	if err != nil {
+		r.putBack(answers, nil)
+	}
+	return err
+}
+
+// encode leaves out an answer that can't be encoded: a retry does not help.
+func (r *reporter) encode(answers map[string]reported) []waitlist.Answer {
 	sent := make([]waitlist.Answer, 0, len(answers))
-	var faults []error
 	for name, a := range answers {
 		state, err := json.Marshal(a.bucket)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("encode bucket %s: %w", name, err))
-			delete(answers, name) // a retry does not help
+			r.logger.Warn("state of a bucket not reported", slog.String("bucket", name), slog.Any("error", err))
+			delete(answers, name)
 			continue
 		}
 		sent = append(sent, waitlist.Answer{
@@ -154,7 +170,7 @@ func (r *reporter) sendSome(ctx context.Context, answers map[string]reported, be
 			Store: a.bucket.At.Add(time.Since(a.came)), State: state, Sooner: a.sooner, Joins: a.joins,
 		})
 	}
-	return errors.Join(errors.Join(faults...), r.list.Report(ctx, sent, begun))
+	return sent
 }
 
 // take takes what one script sends.
@@ -185,6 +201,7 @@ func (r *reporter) putBack(answers map[string]reported, begun []waitlist.Task) {
 		r.answers[name] = a.with(r.answers[name])
 	}
 	r.begun = append(begun, r.begun...)
+	r.plan(false)
 }
 
 // close ends the reports, and sends what is left while ctx lets it. An answer that comes meanwhile, or later, begins

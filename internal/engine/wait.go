@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -144,21 +145,43 @@ func (s *Engine) join(
 	return joined[0]
 }
 
-// joinAll makes one call for entries of several callers. The answers of their buckets go first: the dispatcher plans
-// with them.
+// joinAll makes one call for entries of several callers, with the answers of their buckets: the dispatcher plans with
+// them. It has asynq deliver the tasks that need no dispatcher.
 func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]reservations.Tokens, error) {
-	if err := s.report.flush(ctx); err != nil {
-		return nil, fmt.Errorf("report before joining: %w", err)
-	}
-	sums, err := s.list.Join(ctx, entries)
+	var joined waitlist.Joined
+	err := s.report.with(func(answers []waitlist.Answer) (err error) {
+		joined, err = s.list.Join(ctx, entries, answers...)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("join the waitlists: %w", err)
 	}
-	joined := make([]reservations.Tokens, len(entries))
-	for i, e := range entries {
-		joined[i] = reservations.Tokens(sums[e.Bucket])
+	if err := s.wake(ctx, joined.Promoted); err != nil {
+		s.log.DebugContext(ctx, "promoted tasks are delivered some seconds late", slog.Any("error", err))
 	}
-	return joined, nil
+	sums := make([]reservations.Tokens, len(entries))
+	for i, e := range entries {
+		sums[i] = reservations.Tokens(joined.Sums[e.Bucket])
+	}
+	return sums, nil
+}
+
+// wake has asynq deliver tasks that were promoted when they joined. A task for which that fails has not begun in time:
+// the dispatcher promotes it again.
+func (s *Engine) wake(ctx context.Context, promoted []waitlist.Task) error {
+	if len(promoted) > 0 && s.Promoted != nil {
+		s.Promoted(promoted)
+	}
+	var faults []error
+	for _, tasks := range grouped(promoted, func(t waitlist.Task) string { return t.Queue }) {
+		ids := make([]string, len(tasks))
+		for i, t := range tasks {
+			ids[i] = t.ID
+		}
+		_, err := s.queues.Wake(ctx, tasks[0].Queue, ids, 0)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
 }
 
 // Begun says that a task started which had waited: it leaves the waitlists. The claims have what its buckets answered

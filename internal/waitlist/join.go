@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -47,6 +48,9 @@ type Entry struct {
 	Front bool
 	// Info is stored for people. A record with an Info or a Bucket of more than 60 bytes takes twice the memory.
 	Info []byte
+	// Answered is true if the bucket has answered that the task may start in Ready. Zero or less means now.
+	Answered bool
+	Ready    time.Duration
 	// Keep is the longest time that the caller expects the task to wait. The record of the task expires a day later.
 	Keep time.Duration
 }
@@ -56,34 +60,51 @@ type Entry struct {
 // the task moves that end on. A task with Timer.At gets its tag when the timer is due. A task is in the list of one
 // bucket at a time: if it waits in another bucket, it leaves that list and keeps the tag.
 //
-// If a task is now the first of its queue in the bucket, a look at the bucket is due, and Join wakes the dispatcher.
-// So report the answer of a bucket that refused a task before the task joins again.
+// A task that waits alone, and that its bucket lets start now, is promoted at once: the caller wakes it, as the
+// dispatcher does with those that it promotes. If the task may start later, a look at the bucket is planned for then.
+// If another task is now the first of its queue in the bucket, a look is due, and Join wakes the dispatcher.
 //
-// Join returns the sum of the charges of all waiting and promoted tasks, by bucket and meter.
+// Join stores the answers first, as Report does: a bucket that refused a task has to be known before the task joins.
 //
 // Each 128 entries are one atomic change, in their order.
-func (w *Waitlist) Join(ctx context.Context, entries []Entry) (sums map[string]map[string]float64, err error) {
-	sums = map[string]map[string]float64{}
+func (w *Waitlist) Join(ctx context.Context, entries []Entry, answers ...Answer) (Joined, error) {
+	joined := Joined{Sums: map[string]map[string]float64{}}
 	for some := range slices.Chunk(entries, together) {
-		args := make([]any, 0, 11*len(some))
+		args := answerArgs(answers)
+		answers = nil
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {
-				return nil, fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
+				return joined, fmt.Errorf("join a waitlist: tokens of %s: %w", e.Task, err)
+			}
+			ready := ""
+			if e.Answered {
+				ready = strconv.FormatInt(max(0, e.Ready).Microseconds(), 10)
 			}
 			args = append(args, e.String(), e.Bucket, e.Flow, e.cost(), e.Reserved, e.Urgent, tokens, e.Info,
-				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn))
+				(max(0, e.Keep) + keepLonger).Milliseconds(), e.Class, bounded(e.Turn), ready)
 		}
 		r := w.run(ctx, "join a waitlist", w.scripts.join, args...)
+		for range r.count() {
+			joined.Promoted = append(joined.Promoted, r.task())
+		}
 		for len(r.texts) > 0 && r.err == nil {
 			bucket := r.text()
-			sums[bucket] = r.sums()
+			joined.Sums[bucket] = r.sums()
 		}
 		if r.err != nil {
-			return nil, r.err
+			return joined, r.err
 		}
 	}
-	return sums, nil
+	return joined, nil
+}
+
+// Joined is what became of tasks that joined waitlists.
+type Joined struct {
+	// Promoted are the tasks that were promoted at once, in order.
+	Promoted []Task
+	// Sums are the charges of all waiting and promoted tasks, by bucket and meter.
+	Sums map[string]map[string]float64
 }
 
 // cost is negative for Front.

@@ -27,11 +27,16 @@ type Answer struct {
 // ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and Report wakes the
 // dispatcher. Report removes every trace of the tasks that began.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
+	return w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, answerArgs(answers)...)...).err
+}
+
+// answerArgs are the arguments of answers in the scripts.
+func answerArgs(answers []Answer) []any {
 	args := []any{len(answers)}
 	for _, a := range answers {
 		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner, a.Joins)
 	}
-	return w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, args...)...).err
+	return args
 }
 
 // Failure is the kind of a failed request to a bucket, and the bounds of the pause after it.

@@ -45,9 +45,9 @@ func New(client redis.UniversalClient) *Waitlist {
 		return lua.Script(files, append([]string{"preamble"}, names...)...)
 	}
 	return &Waitlist{client: client, scripts: scripts{
-		join: script("join"), arrive: script("arrive"), leave: script("leave"), report: script("report"),
+		join: script("answers", "advance", "join"), arrive: script("arrive"), leave: script("leave"), report: script("answers", "report"),
 		fail: script("fail"), recover: script("recover"), look: script("order", "ring", "look"),
-		promote: script("promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
+		promote: script("advance", "promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
 		position: script("describe", "order", "position"), timers: script("timers"), onDuty: script("on_duty"),
 	}}
 }

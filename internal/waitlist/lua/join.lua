@@ -1,11 +1,16 @@
--- join puts tasks into the lists of their buckets.
+-- join puts tasks into the lists of their buckets. A task for which its bucket has answered when it may start, and
+-- that waits alone, needs no look before: it is promoted at once, or a look is planned for then.
 --
---	ARGV[2...] -> for each task: task; bucket; flow; cost (negative: before all waiting tasks); reserved; urgent ("1"
---	              or "0"); tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class
+--	ARGV[2...] -> see answers
+--	then for each task: task; bucket; flow; cost (negative: before all waiting tasks); reserved; urgent ("1" or "0");
+--	tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class; in how many
+--	microseconds it may start, or empty
 --
--- Output, for each bucket of the tasks: its name; the number of sums of tokens; the sums.
-local before, first, left = soonest(), {}, {}
-for i = 2, #ARGV, 11 do
+-- Output: the number of promoted tasks; these tasks; for each bucket of the tasks: its name; the number of sums of
+-- tokens; the sums.
+local before, first, left, promoted = soonest(), {}, {}, {}
+local from = answers(2)
+for i = from, #ARGV, 12 do
 	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
 	local record, inside, flow, cost = root .. "task:" .. task, "in:" .. bucket, ARGV[i + 2], tonumber(ARGV[i + 3])
 	local queue, id = split(task)
@@ -33,11 +38,19 @@ for i = 2, #ARGV, 11 do
 		"flow", flow, inside, placed(epoch, ARGV[i + 4], tag, turn, class),
 		unpack(queue == callers and {"given", ARGV[i + 3]} or later and {"later", ARGV[i + 3]} or {}))
 	redis.call("PEXPIRE", record, ARGV[i + 8])
+	local ready = tonumber(ARGV[i + 11])
+	local alone = ready and redis.call("EXISTS", root .. "queues:" .. bucket) == 0
 	if not later then -- else ring enlists it when its timer is due
 		enlist(bucket, lane, id, tag)
 		charge(bucket, ARGV[i + 6], flow, 1)
 	end
-	if redis.call("ZRANK", listOf(bucket, lane), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
+	if alone and not later then
+		if ready <= 0 then
+			advance(bucket, {task}, promoted)
+			ready = 5000000 -- until the task has to have begun
+		end
+		forward(bucket, ready)
+	elseif redis.call("ZRANK", listOf(bucket, lane), id) == 0 or not redis.call("ZSCORE", KEYS[1], bucket) then
 		first[bucket] = true
 	end
 end
@@ -50,9 +63,10 @@ for bucket in pairs(first) do
 	end
 end
 wake(before)
-local answer, named = {}, {}
-for i = 3, #ARGV, 11 do
-	local bucket = ARGV[i]
+local answer, named = {tostring(#promoted)}, {}
+addAll(answer, promoted)
+for i = from, #ARGV, 12 do
+	local bucket = ARGV[i + 1]
 	if not named[bucket] then
 		named[bucket] = true
 		add(answer, bucket)

@@ -105,9 +105,9 @@ local function wake(before)
 	end
 end
 
--- forward plans a look at the bucket for now, or for the end of its failure.
-local function forward(bucket)
-	local at = math.max(now, number(redis.call("HGET", root .. "meta:" .. bucket, "failed_until")))
+-- forward plans a look at the bucket for now, or in so many microseconds, or for the end of its failure.
+local function forward(bucket, after)
+	local at = math.max(now + (after or 0), number(redis.call("HGET", root .. "meta:" .. bucket, "failed_until")))
 	local planned = redis.call("ZSCORE", KEYS[1], bucket)
 	if not planned or tonumber(planned) > at then
 		redis.call("ZADD", KEYS[1], whole(at), bucket)
