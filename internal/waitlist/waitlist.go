@@ -13,6 +13,7 @@ package waitlist
 import (
 	"context"
 	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,6 +30,9 @@ const (
 //go:embed lua
 var files embed.FS
 
+// scriptKeys are the keys of all scripts. They say on which node of a cluster the script runs.
+var scriptKeys = []string{root + "index", root + "failed", root + "dispatcher"}
+
 // Waitlist holds the waitlists of all buckets. It is safe for concurrent use.
 type Waitlist struct {
 	client  redis.UniversalClient
@@ -36,7 +40,7 @@ type Waitlist struct {
 }
 
 type scripts struct {
-	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position, timers, onDuty *redis.Script
+	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position, timers, onDuty, mend *redis.Script
 }
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
@@ -49,14 +53,33 @@ func New(client redis.UniversalClient) *Waitlist {
 		fail: script("fail"), recover: script("recover"), look: script("order", "ring", "look"),
 		promote: script("advance", "promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
 		position: script("describe", "order", "position"), timers: script("timers"), onDuty: script("on_duty"),
+		mend: lua.Script(files, "mend"),
 	}}
 }
 
-// run runs a script. The error of the reply names the operation that failed.
+// run runs a script, once more if it met a key of another type. The error of the reply names the operation that failed.
 func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Script, args ...any) *reply {
-	keys := []string{root + "index", root + "failed", root + "dispatcher"}
-	texts, err := script.Run(ctx, w.client, keys, append([]any{root}, args...)...).StringSlice()
+	args = append([]any{root}, args...)
+	texts, err := script.Run(ctx, w.client, scriptKeys, args...).StringSlice()
+	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7 not a prefix, as it comes from a script
+		if err = w.mend(ctx); err == nil {
+			texts, err = script.Run(ctx, w.client, scriptKeys, args...).StringSlice()
+		}
+	}
 	r := &reply{operation: operation, texts: texts}
 	r.failed(err)
 	return r
+}
+
+// mend deletes all keys of another type.
+func (w *Waitlist) mend(ctx context.Context) error {
+	for cursor := "0"; ; {
+		page, err := w.scripts.mend.Run(ctx, w.client, scriptKeys, root, cursor).StringSlice()
+		if err != nil {
+			return err //nolint:wrapcheck // the caller says what failed
+		}
+		if cursor = page[0]; cursor == "0" {
+			return nil
+		}
+	}
 }

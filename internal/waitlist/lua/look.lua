@@ -92,6 +92,9 @@ local function addHeads(bucket)
 	end)
 	for _, head in ipairs(lost) do
 		unlist(bucket, head.lane, head.id)
+		if head.malformed then
+			redis.call("DEL", root .. "task:" .. head.task)
+		end
 	end
 	answer[number] = tostring(found)
 	add(answer, others > 0 and "1" or "0")

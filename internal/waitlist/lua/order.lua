@@ -5,7 +5,7 @@
 -- promoted before has taken its turn already, so it is before all others.
 
 -- read returns the record of a task in the bucket: tag, tokens, urgent, reserved, cost of its turn, class. It returns
--- nil if the task is in another bucket, or if its record has expired. It deletes a malformed record, and returns nil.
+-- nil if the task is in another bucket, or if its record has expired; nil and true if the record is malformed.
 local function read(bucket, task)
 	local kept = redis.call("HMGET", root .. "task:" .. task, "bucket", "tokens", "urgent", "in:" .. bucket)
 	local at, tokens, urgent, inside = unpack(kept)
@@ -14,8 +14,7 @@ local function read(bucket, task)
 	end
 	local tag, reserved, _, cost, class = place(inside)
 	if not tag then
-		redis.call("DEL", root .. "task:" .. task)
-		return nil
+		return nil, true
 	end
 	return {tag = tag, tokens = tokens or "{}", urgent = urgent or "0", reserved = reserved, cost = cost, class = class}
 end
@@ -69,7 +68,7 @@ local function first(bucket, most, paused, visit)
 			if head then
 				if not head.task then
 					head.task = head.queue .. "/" .. head.id
-					head.record = read(bucket, head.task)
+					head.record, head.malformed = read(bucket, head.task)
 				end
 				local at = -1
 				if head.record and head.record.cost > 0 then

@@ -30,20 +30,9 @@
 -- preamble is shared by all scripts. KEYS are index, failed and dispatcher; ARGV[1] is root.
 --
 -- What something else than these scripts has left in a key concerns its bucket or its task alone. A key of another
--- type counts as lost, a text that is no number as zero, and a record that can't be read as expired: asynq's net
--- delivers the task.
+-- type counts as lost: the script fails, and runs again when mend has deleted it. A text that is no number counts as
+-- zero, and a record that can't be read as expired: asynq's net delivers the task.
 local root = ARGV[1]
-local server = redis
-local redis = {pcall = server.pcall, call = function(...)
-	local answer = server.pcall(...)
-	if type(answer) ~= "table" or not answer.err then
-		return answer
-	end
-	if string.find(answer.err, "WRONGTYPE", 1, true) or ... == "HINCRBYFLOAT" then
-		server.call("DEL", (select(2, ...)))
-	end
-	return server.call(...)
-end}
 
 -- number is what a text stands for, zero where that is no number of microseconds or no tag.
 local function number(text)
@@ -157,7 +146,10 @@ end
 -- charge adds a task and its tokens, times sign, to the sums of the bucket.
 local function charge(bucket, tokens, flow, sign)
 	eachMeter(tokens, function(meter, n)
-		redis.call("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
+		local sum = redis.pcall("HINCRBYFLOAT", root .. "sums:" .. bucket, meter, exact(sign * n))
+		if type(sum) == "table" and sum.err then -- the sum is no number
+			redis.call("HSET", root .. "sums:" .. bucket, meter, exact(sign * n))
+		end
 	end)
 	if flow and tonumber(redis.call("ZINCRBY", root .. "waiting:" .. bucket, sign, flow)) <= 0 then
 		redis.call("ZREM", root .. "waiting:" .. bucket, flow)
