@@ -24,6 +24,8 @@ type Guard struct {
 
 	// Holder is set when Unique refuses the task: the ID of the task that has the key.
 	Holder string
+	// Idle is set when the task is enqueued: a server waits for tasks of the queue, see [Server.Listen].
+	Idle bool
 }
 
 // Tick is one tick of a series, which is a schedule of the fleet.
@@ -39,13 +41,8 @@ const inner = "-- asynq's script\n"
 
 type guardKey struct{}
 
-// WithGuard returns a context for one Enqueue of a client of [ForClient]. Without Unique and Series it returns ctx.
-func WithGuard(ctx context.Context, g *Guard) context.Context {
-	if g.Unique == "" && g.Series == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, guardKey{}, g)
-}
+// WithGuard returns a context for one Enqueue of a client of [ForClient].
+func WithGuard(ctx context.Context, g *Guard) context.Context { return context.WithValue(ctx, guardKey{}, g) }
 
 // ForClient returns the Redis client of an asynq client whose Enqueue heeds [WithGuard]. Idle servers start its tasks
 // at once, see [Server.Listen]: the message goes in the round trip of the task.
@@ -105,11 +102,19 @@ func (c *guarded) Eval(ctx context.Context, text string, keys []string, args ...
 	keys = append(keys, uniqueKey(g.Queue), seriesKey(g.Queue))
 	args = append(args, keysOf(g.Queue).tasks(), g.ID, g.Unique, g.Series, g.Tick.MS, g.Tick.Schedule)
 	cmd := c.around(c.guard, text).Run(ctx, c.UniversalClient, keys, args...)
-	if holder, refused := cmd.Val().(string); refused && cmd.Err() == nil {
-		g.Holder = holder
-		return redis.NewCmdResult(int64(0), nil)
+	if cmd.Err() != nil {
+		return cmd
 	}
-	return cmd
+	switch answer := cmd.Val().(type) {
+	case string:
+		g.Holder = answer
+	case []any:
+		enqueued, _ := answer[0].(int64)
+		idle, _ := answer[1].(int64)
+		g.Idle = idle > 0
+		return redis.NewCmdResult(enqueued, nil)
+	}
+	return redis.NewCmdResult(int64(0), nil)
 }
 
 // The keys share the slot of the queue in a Redis cluster.

@@ -20,10 +20,10 @@ func BenchmarkLook(b *testing.B) {
 			_, client := inMemory(b)
 			lists := waitlist.New(client)
 			for i := range size.waiting {
-				_, err := lists.Join(b.Context(), []waitlist.Entry{{
+				_, err := lists.Join(b.Context(), waitlist.Reported{}, waitlist.Entry{
 					Task: waitlist.Task{Queue: "default", ID: fmt.Sprintf("0190c2f4-6d3a-7c1e-9b5a-%012d", i)}, Bucket: "api",
 					Flow: strconv.Itoa(i % 10), Cost: 0.02, Tokens: map[string]float64{"requests": 1}, Keep: time.Hour,
-				}})
+				})
 				if err != nil {
 					b.Fatal(err)
 				}

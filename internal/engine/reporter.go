@@ -125,34 +125,33 @@ func (r *reporter) send() {
 
 // flush sends all that is queued. What could not be sent stays queued.
 func (r *reporter) flush(ctx context.Context) error {
+	return r.with(ctx, func(last waitlist.Reported) error {
+		if len(last.Answers)+len(last.Begun) == 0 {
+			return nil
+		}
+		return r.list.Report(ctx, last.Answers, last.Begun) //nolint:wrapcheck // it says what failed
+	})
+}
+
+// with sends all that is queued, the last of it by send. What could not be sent stays queued.
+func (r *reporter) with(ctx context.Context, send func(waitlist.Reported) error) error {
 	r.sending <- struct{}{}
 	defer func() { <-r.sending }()
 	for {
-		answers, begun := r.take()
-		if len(answers)+len(begun) == 0 {
-			return nil
+		answers, begun, more := r.take()
+		some, err := waitlist.Reported{Answers: r.encode(answers), Begun: begun}, error(nil)
+		if more {
+			err = r.list.Report(ctx, some.Answers, some.Begun)
+		} else {
+			err = send(some)
 		}
-		if err := r.list.Report(ctx, r.encode(answers), begun); err != nil {
+		if err != nil {
 			r.putBack(answers, begun)
+		}
+		if err != nil || !more {
 			return err //nolint:wrapcheck // it says what failed
 		}
 	}
-}
-
-// with has send take all answers that are queued along. The tasks that began stay queued, and so do the answers if it
-// fails.
-func (r *reporter) with(send func([]waitlist.Answer) error) error {
-	r.sending <- struct{}{}
-	defer func() { <-r.sending }()
-	r.mu.Lock()
-	answers := r.answers
-	r.answers = map[string]reported{}
-	r.mu.Unlock()
-	err := send(r.encode(answers))
-	if err != nil {
-		r.putBack(answers, nil)
-	}
-	return err
 }
 
 // encode leaves out an answer that can't be encoded: a retry does not help.
@@ -173,12 +172,12 @@ func (r *reporter) encode(answers map[string]reported) []waitlist.Answer {
 	return sent
 }
 
-// take takes what one script sends.
-func (r *reporter) take() (map[string]reported, []waitlist.Task) {
+// take takes what one script sends. More says that something is left.
+func (r *reporter) take() (some map[string]reported, begun []waitlist.Task, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.soon = false
-	some := map[string]reported{}
+	some = map[string]reported{}
 	for name, a := range r.answers {
 		if len(some) == reportTogether {
 			break
@@ -187,11 +186,11 @@ func (r *reporter) take() (map[string]reported, []waitlist.Task) {
 		delete(r.answers, name)
 	}
 	n := min(len(r.begun), reportTogether)
-	begun := r.begun[:n:n]
+	begun = r.begun[:n:n]
 	if r.begun = r.begun[n:]; len(r.begun) == 0 {
 		r.begun = nil
 	}
-	return some, begun
+	return some, begun, len(r.answers)+len(r.begun) > 0
 }
 
 func (r *reporter) putBack(answers map[string]reported, begun []waitlist.Task) {

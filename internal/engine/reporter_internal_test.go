@@ -36,7 +36,7 @@ func newReporting(t *testing.T) reporting {
 		task := waitlist.Task{Queue: "default", ID: id}
 		entries = append(entries, waitlist.Entry{Task: task, Bucket: "openai", Tokens: map[string]float64{"requests": 1}})
 	}
-	_, err := list.Join(t.Context(), entries)
+	_, err := list.Join(t.Context(), waitlist.Reported{}, entries...)
 	r.check(err)
 	t.Cleanup(func() { _ = r.close(t.Context()) })
 	return r

@@ -145,12 +145,12 @@ func (s *Engine) join(
 	return joined[0]
 }
 
-// joinAll makes one call for entries of several callers, with the answers of their buckets: the dispatcher plans with
-// them. It has asynq deliver the tasks that need no dispatcher.
+// joinAll makes one call for entries of several callers, with what is to be reported before: the dispatcher
+// plans with it. It has asynq deliver the tasks that need no dispatcher.
 func (s *Engine) joinAll(ctx context.Context, _ struct{}, entries []waitlist.Entry) ([]reservations.Tokens, error) {
 	var joined waitlist.Joined
-	err := s.report.with(func(answers []waitlist.Answer) (err error) {
-		joined, err = s.list.Join(ctx, entries, answers...)
+	err := s.report.with(ctx, func(first waitlist.Reported) (err error) {
+		joined, err = s.list.Join(ctx, first, entries...)
 		return err
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func (f fixture) fill(b *testing.B, from, to int) {
 		for i := from; i < min(to, from+128); i++ {
 			some = append(some, realistic(i))
 		}
-		if _, err := f.Join(b.Context(), some); err != nil {
+		if _, err := f.Join(b.Context(), waitlist.Reported{}, some...); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -116,7 +116,7 @@ func duty(id string) waitlist.Duty {
 
 func (f fixture) join(entries ...waitlist.Entry) {
 	f.t.Helper()
-	_, err := f.Join(f.t.Context(), entries)
+	_, err := f.Join(f.t.Context(), waitlist.Reported{}, entries...)
 	f.check(err)
 }
 

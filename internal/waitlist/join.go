@@ -64,14 +64,15 @@ type Entry struct {
 // dispatcher does with those that it promotes. If the task may start later, a look at the bucket is planned for then.
 // If another task is now the first of its queue in the bucket, a look is due, and Join wakes the dispatcher.
 //
-// Join stores the answers first, as Report does: a bucket that refused a task has to be known before the task joins.
+// Join stores what is reported first, as Report does: a bucket that refused a task has to be known before the task
+// joins.
 //
 // Each 128 entries are one atomic change, in their order.
-func (w *Waitlist) Join(ctx context.Context, entries []Entry, answers ...Answer) (Joined, error) {
+func (w *Waitlist) Join(ctx context.Context, first Reported, entries ...Entry) (Joined, error) {
 	joined := Joined{Sums: map[string]map[string]float64{}}
 	for some := range slices.Chunk(entries, together) {
-		args := answerArgs(answers)
-		answers = nil
+		args := first.args()
+		first = Reported{}
 		for _, e := range some {
 			tokens, err := json.Marshal(e.Tokens)
 			if err != nil {

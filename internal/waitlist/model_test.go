@@ -274,7 +274,7 @@ var (
 
 func (s subject) join(t *rapid.T) {
 	all := rapid.SliceOfN(anyEntry, 1, 4).Draw(t, "entries")
-	_, err := s.f.Join(s.Context(), all)
+	_, err := s.f.Join(s.Context(), waitlist.Reported{}, all...)
 	s.must(err)
 	for _, e := range all {
 		s.m.join(e)

@@ -127,7 +127,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		bad := entry("a")
 		bad.Tokens = map[string]float64{"requests": math.NaN()}
-		if _, err := f.Join(t.Context(), []waitlist.Entry{bad}); err == nil || !strings.Contains(err.Error(), "default/a") {
+		if _, err := f.Join(t.Context(), waitlist.Reported{}, bad); err == nil || !strings.Contains(err.Error(), "default/a") {
 			t.Errorf("tokens that are no number: %v", err)
 		}
 	})
@@ -139,7 +139,7 @@ func TestErrorsOfRedis(t *testing.T) {
 	f.server.SetError("LOADING busy")
 	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
 	for operation, call := range map[string]func() error{
-		"join":   func() error { _, err := f.Join(ctx, entries("a")); return err },
+		"join":   func() error { _, err := f.Join(ctx, waitlist.Reported{}, entries("a")...); return err },
 		"report": func() error { return f.Report(ctx, nil, tasks("a")) },
 		"fail": func() error {
 			_, _, err := f.Fail(ctx, "openai", waitlist.Failure{Shortest: time.Second, Longest: time.Minute})

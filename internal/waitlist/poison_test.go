@@ -191,7 +191,7 @@ func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 				if err := f.Recover(t.Context()); err != nil {
 					t.Errorf("recover: %v", err)
 				}
-				if _, err := f.Join(t.Context(), []waitlist.Entry{bad, entry("good2")}); err != nil {
+				if _, err := f.Join(t.Context(), waitlist.Reported{}, bad, entry("good2")); err != nil {
 					t.Errorf("join: %v", err)
 				}
 				if f.arrive("good2").State != waitlist.StateWaiting {

@@ -27,16 +27,22 @@ type Answer struct {
 // ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and Report wakes the
 // dispatcher. Report removes every trace of the tasks that began.
 func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
-	return w.run(ctx, "report to the waitlists", w.scripts.report, lua.Args(begun, answerArgs(answers)...)...).err
+	return w.run(ctx, "report to the waitlists", w.scripts.report, Reported{Answers: answers, Begun: begun}.args()...).err
 }
 
-// answerArgs are the arguments of answers in the scripts.
-func answerArgs(answers []Answer) []any {
-	args := []any{len(answers)}
-	for _, a := range answers {
+// Reported is what Report stores.
+type Reported struct {
+	Answers []Answer
+	Begun   []Task
+}
+
+// args are the arguments of reported in the scripts.
+func (r Reported) args() []any {
+	args := []any{len(r.Answers)}
+	for _, a := range r.Answers {
 		args = append(args, a.Bucket, a.Generation, a.Version, a.Store.UnixMicro(), a.State, a.Sooner, a.Joins)
 	}
-	return args
+	return lua.Args(r.Begun, append(args, len(r.Begun))...)
 }
 
 // Failure is the kind of a failed request to a bucket, and the bounds of the pause after it.

@@ -49,7 +49,7 @@ func New(client redis.UniversalClient) *Waitlist {
 		return lua.Script(files, append([]string{"preamble"}, names...)...)
 	}
 	return &Waitlist{client: client, scripts: scripts{
-		join: script("answers", "advance", "join"), arrive: script("arrive"), leave: script("leave"), report: script("answers", "report"),
+		join: script("reported", "advance", "join"), arrive: script("arrive"), leave: script("leave"), report: script("reported", "report"),
 		fail: script("fail"), recover: script("recover"), look: script("order", "ring", "look"),
 		promote: script("advance", "promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
 		position: script("describe", "order", "position"), timers: script("timers"), onDuty: script("on_duty"),

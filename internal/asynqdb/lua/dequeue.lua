@@ -12,11 +12,12 @@
 --	ARGV[5] -> ID of the server.
 --	ARGV[6] -> how many tasks the server can run.
 --
--- Output: "1" if the server is idle now, else "0"; then for each task its ID, asynq's message, and "1" if it was ever
--- woken, else "0".
+-- Output: "1" if nothing is left for the server, else "0"; then for each task its ID, asynq's message, and "1" if it was
+-- ever woken, else "0".
 local length, found = redis.call("LLEN", KEYS[1]), {"0"}
-if length > 0 and redis.call("EXISTS", KEYS[2]) == 1 then
-	length = 0
+if redis.call("EXISTS", KEYS[2]) == 1 then
+	redis.call("SREM", idleOf(KEYS[1]), ARGV[5])
+	return {"1"}
 end
 local taken = math.min(length, tonumber(ARGV[3]), 1 + math.floor(length / tonumber(ARGV[4])))
 for _ = 1, taken do

@@ -10,7 +10,8 @@
 --	ARGV[-2]  -> milliseconds of the tick.
 --	ARGV[-1]  -> schedule.
 --
--- Output: 0 for a refused task, or the ID of the task that has the key; else the output of asynq's script.
+-- Output: 0 for a refused task, or the ID of the task that has the key; else the output of asynq's script, and how many
+-- servers wait for tasks of the queue.
 --
 -- Each new unique task also deletes two keys, drawn at random, whose tasks have ended. So the hash stays about as
 -- long as the list of tasks that have not ended.
@@ -56,4 +57,4 @@ if n == 1 and key ~= "" then
 		end
 	end
 end
-return n
+return {n, redis.call("SCARD", idleOf(string.sub(prefix, 1, -3) .. "pending"))}

@@ -1,7 +1,7 @@
 -- join puts tasks into the lists of their buckets. A task for which its bucket has answered when it may start, and
 -- that waits alone, needs no look before: it is promoted at once, or a look is planned for then.
 --
---	ARGV[2...] -> see answers
+--	ARGV[2...] -> see reported
 --	then for each task: task; bucket; flow; cost (negative: before all waiting tasks); reserved; urgent ("1" or "0");
 --	tokens (JSON); info; how long to keep the record in milliseconds; class; cost in the class; in how many
 --	microseconds it may start, or empty
@@ -9,7 +9,7 @@
 -- Output: the number of promoted tasks; these tasks; for each bucket of the tasks: its name; the number of sums of
 -- tokens; the sums.
 local before, first, left, promoted = soonest(), {}, {}, {}
-local from = answers(2)
+local from = reported(2)
 for i = from, #ARGV, 12 do
 	local task, bucket, class, turn = ARGV[i], ARGV[i + 1], ARGV[i + 9], tonumber(ARGV[i + 10])
 	local record, inside, flow, cost = root .. "task:" .. task, "in:" .. bucket, ARGV[i + 2], tonumber(ARGV[i + 3])

@@ -1,11 +1,12 @@
--- answers stores what buckets have answered. Its arguments begin at i:
+-- reported stores what buckets have answered, and removes tasks that began. Its arguments begin at i:
 --
 --	number of answers
 --	for each: bucket; generation; version; the store's clock; state; "1" for a look now or "0"; "1" to store it in any
 --	case or "0"
+--	number of tasks that began; these tasks
 --
 -- It returns the position of the next argument.
-local function answers(i)
+local function reported(i)
 	local last = i + 7 * tonumber(ARGV[i])
 	for a = i + 1, last, 7 do
 		local bucket, generation, version = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
@@ -34,6 +35,19 @@ local function answers(i)
 				forward(bucket)
 			end
 		end
+	end
+	i = last + 1
+	last = i + tonumber(ARGV[i])
+	local left = {}
+	for j = i + 1, last do
+		local bucket = withdraw(ARGV[j])
+		if bucket then
+			left[bucket] = true
+		end
+		redis.call("DEL", root .. "task:" .. ARGV[j])
+	end
+	for bucket in pairs(left) do
+		tidy(bucket)
 	end
 	return last + 1
 end
