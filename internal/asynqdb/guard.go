@@ -42,7 +42,9 @@ const inner = "-- asynq's script\n"
 type guardKey struct{}
 
 // WithGuard returns a context for one Enqueue of a client of [ForClient].
-func WithGuard(ctx context.Context, g *Guard) context.Context { return context.WithValue(ctx, guardKey{}, g) }
+func WithGuard(ctx context.Context, g *Guard) context.Context {
+	return context.WithValue(ctx, guardKey{}, g)
+}
 
 // ForClient returns the Redis client of an asynq client whose Enqueue heeds [WithGuard]. Idle servers start its tasks
 // at once, see [Server.Listen]: the message goes in the round trip of the task.
