@@ -3,6 +3,8 @@ package simulate
 import (
 	"container/heap"
 	"time"
+
+	"github.com/headway-go/headway/internal/class"
 )
 
 // place is where a call stands in the waitlist of a bucket. It keeps its tag until it starts.
@@ -59,8 +61,8 @@ type line struct {
 	virtual float64 // the latest start of a turn
 	waiting int
 	joined  int
-	heads   []head // reused
-	of      []int  // the classes of heads
+	heads   []class.Head // reused
+	of      []int        // the classes of heads
 }
 
 // open returns a class that is about to get a call.
@@ -113,11 +115,11 @@ func (l *line) head() (*part, *entry) {
 	l.heads, l.of = l.heads[:0], l.of[:0]
 	for i, c := range l.classes {
 		if len(c.list) > 0 {
-			l.heads = append(l.heads, head{class: c.name, ends: c.outer, cost: c.list[0].place.cost})
+			l.heads = append(l.heads, class.Head{Class: c.name, Ends: c.outer, Turn: c.list[0].place.cost})
 			l.of = append(l.of, i)
 		}
 	}
-	i := next(l.virtual, l.heads)
+	i := class.Next(l.virtual, l.heads)
 	if i < 0 {
 		return nil, nil
 	}

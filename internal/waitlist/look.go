@@ -61,7 +61,7 @@ type Due struct {
 	// of them, even beyond Duty.Promoted.
 	Promoted      []Waiting
 	PromotedCount int
-	// Heads are the first waiting tasks of the queues that are not paused, in order of their tags. More is true if
+	// Heads are the first waiting tasks of the queues that are not paused, in the order in which they start. More is true if
 	// other tasks wait behind them.
 	Heads []Waiting
 	More  bool
@@ -97,7 +97,17 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 	buckets := r.count()
 	look.Rung = r.rung()
 	for range buckets {
-		look.Due = append(look.Due, r.due())
+		due := r.due()
+		heads, ok := duty.Some[due.Bucket]
+		if !ok {
+			heads = cmp.Or(duty.Few, duty.Heads)
+		}
+		first, others := ordered(r.float(), r.lanes(), min(max(1, heads), max(1, duty.Heads)))
+		for _, h := range first {
+			due.Heads = append(due.Heads, h.Waiting)
+		}
+		due.More = others > 0
+		look.Due = append(look.Due, due)
 	}
 	if r.err != nil {
 		return Look{}, r.err
@@ -117,20 +127,37 @@ func (r *reply) due() Due {
 		Bucket: r.text(), Planned: r.int(), State: []byte(r.text()), Offset: r.duration(), Failed: r.flag(),
 		PromotedCount: r.count(),
 	}
-	d.Promoted = r.waiting()
-	d.Heads = r.waiting()
-	d.More = r.flag()
+	for _, h := range r.heads("") {
+		d.Promoted = append(d.Promoted, h.Waiting)
+	}
 	return d
 }
 
-func (r *reply) waiting() (tasks []Waiting) {
+// lanes reads the answer of addLanes in the scripts, behind the latest start of a turn.
+func (r *reply) lanes() (all []lane) {
 	for range r.count() {
-		name := r.text()
-		w := Waiting{Tag: r.float(), Tokens: r.tokens(), Urgent: r.flag(), Reserved: r.flag(), Since: r.moment()}
-		if task, err := ParseTask(name); err == nil { // else something else has put it there
-			w.Task = task
-			tasks = append(tasks, w)
+		l := lane{class: r.text(), ends: r.float(), count: r.count()}
+		l.heads = r.heads(l.class)
+		all = append(all, l)
+	}
+	return all
+}
+
+// heads reads tasks of a class from answers of addTask in the scripts.
+func (r *reply) heads(class string) (tasks []head) {
+	for range r.count() {
+		if h, ok := r.head(class); ok {
+			tasks = append(tasks, h)
 		}
 	}
 	return tasks
+}
+
+// head reads one task. It is not ok if something else has put it there.
+func (r *reply) head(class string) (h head, ok bool) {
+	task, err := ParseTask(r.text())
+	h.Task, h.class = task, class
+	h.Tag, h.Tokens, h.Urgent, h.Reserved = r.float(), r.tokens(), r.flag(), r.flag()
+	h.turn, h.Since = r.float(), r.moment()
+	return h, err == nil
 }

@@ -2,6 +2,7 @@ package waitlist
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -33,11 +34,61 @@ type Position struct {
 func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 	r := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exactMost)
 	p := Position{Arrived: r.arrived()}
-	p.List = r.list(p.Bucket)
-	if p.State != StateNew {
-		p.Tag, p.Tokens, p.Urgent, p.Reserved = r.float(), r.tokens(), r.flag(), r.flag()
-		p.Flow, p.Class, p.Since = r.text(), r.text(), r.moment()
-		p.Rank, p.Exact, p.TokensAhead = r.count(), r.flag(), r.sums()
+	if p.List = r.list(p.Bucket); p.State == StateNew {
+		return p, r.err
 	}
+	p.Flow, p.Class, p.Since = r.text(), r.text(), r.moment()
+	ahead, known := r.count(), []map[string]float64{}
+	for range r.count() {
+		known = append(known, r.tokens())
+	}
+	inClass, virtual, lanes := r.count(), r.float(), r.lanes()
+	own, _ := r.head(p.Class)
+	p.Tag, p.Tokens, p.Urgent, p.Reserved = own.Tag, own.Tokens, own.Urgent, own.Reserved
+	p.Exact = len(known) == ahead
+	if p.State == StateWaiting {
+		first, _ := ordered(virtual, lanes, exactMost+1)
+		before, found := rank(first, own, inClass, p.List.Waiting)
+		p.Rank = before + 1
+		if ahead += before; found {
+			for _, h := range first[:before] {
+				known = append(known, h.Tokens)
+			}
+		}
+		p.Exact = p.Exact && found && ahead <= exactMost
+	}
+	p.TokensAhead = p.List.ahead(known, ahead, p.Exact)
 	return p, r.err
+}
+
+// rank is how many tasks wait before this one. If it is not among the first, its rank in its own class is known, and
+// what other classes have before it is as much as they have among the first.
+func rank(first []head, own head, inClass, all int) (before int, found bool) {
+	if i := slices.IndexFunc(first, func(h head) bool { return h.Task == own.Task }); i >= 0 {
+		return i, true
+	}
+	same := 0
+	for _, h := range first {
+		if h.class == own.class {
+			same++
+		}
+	}
+	return min(inClass*len(first)/max(same, 1), all) - 1, false
+}
+
+// ahead is the sum of charges, or the part of all charges that so many tasks have.
+func (l List) ahead(known []map[string]float64, n int, exact bool) map[string]float64 {
+	sums := map[string]float64{}
+	if exact {
+		for _, tokens := range known {
+			for meter, n := range tokens {
+				sums[meter] += n
+			}
+		}
+		return sums
+	}
+	for meter, sum := range l.Tokens {
+		sums[meter] = sum / float64(l.Waiting+l.Promoted) * float64(n)
+	}
+	return sums
 }

@@ -50,9 +50,9 @@ func New(client redis.UniversalClient) *Waitlist {
 	}
 	return &Waitlist{client: client, scripts: scripts{
 		join: script("reported", "advance", "join"), arrive: script("arrive"), leave: script("leave"), report: script("reported", "report"),
-		fail: script("fail"), recover: script("recover"), look: script("order", "ring", "look"),
+		fail: script("fail"), recover: script("recover"), look: script("lanes", "ring", "look"),
 		promote: script("advance", "promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
-		position: script("describe", "order", "position"), timers: script("timers"), onDuty: script("on_duty"),
+		position: script("describe", "lanes", "position"), timers: script("timers"), onDuty: script("on_duty"),
 		mend: lua.Script(files, "mend"),
 	}}
 }

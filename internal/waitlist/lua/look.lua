@@ -15,8 +15,7 @@
 --
 -- Output: now; "1" on duty; "1" took over; rest; number of buckets; number of rung tasks; the rung tasks (see ring).
 -- For each bucket: bucket; planned; state; offset; "1" failed; number of promoted tasks; how many of them follow;
--- these tasks; number of heads; the heads; "1" if other tasks wait behind them. For each task: task; tag; tokens; "1"
--- urgent; "1" reserved; when it was promoted.
+-- these tasks; its lanes: see addTask and addLanes.
 local id, rest, lease, retry = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[7])
 local most, promotedMost, few, paused, some = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[9]), {}, {}
 for i = 11, 10 + tonumber(ARGV[10]) do
@@ -59,10 +58,6 @@ local function retried(bucket)
 	end
 end
 
-local function addTask(task, record, since)
-	add(answer, task, exact(record.tag), record.tokens, record.urgent, record.reserved, since)
-end
-
 local function addPromoted(bucket)
 	local promoted = redis.call("ZRANGE", root .. "promoted:" .. bucket, 0, promotedMost - 1, "WITHSCORES")
 	add(answer, tostring(redis.call("ZCARD", root .. "promoted:" .. bucket)), "0")
@@ -70,7 +65,7 @@ local function addPromoted(bucket)
 	for i = 1, #promoted, 2 do
 		local record = read(bucket, promoted[i])
 		if record then
-			addTask(promoted[i], record, whole(tonumber(promoted[i + 1])))
+			addTask(answer, promoted[i], record, whole(tonumber(promoted[i + 1])))
 			found = found + 1
 		end
 	end
@@ -80,25 +75,14 @@ end
 
 -- addHeads returns true if it found tasks without a record: they leave the list, and the bucket stays due.
 local function addHeads(bucket)
-	add(answer, "0")
-	local number, found, lost = #answer, 0, {}
-	local others = first(bucket, some[bucket] or few, paused, function(head)
-		if head.record then
-			addTask(head.task, head.record, "0")
-			found = found + 1
-		else
-			lost[#lost + 1] = head
-		end
-	end)
+	local found, lost = addLanes(answer, bucket, some[bucket] or few, paused)
 	for _, head in ipairs(lost) do
 		unlist(bucket, head.lane, head.id)
 		if head.malformed then
-			redis.call("DEL", root .. "task:" .. head.task)
+			redis.call("DEL", root .. "task:" .. head.malformed)
 		end
 	end
-	answer[number] = tostring(found)
-	add(answer, others > 0 and "1" or "0")
-	seen = seen + found + #lost
+	seen = seen + found
 	return #lost > 0
 end
 
