@@ -40,7 +40,7 @@ func TestTest(t *testing.T) {
 		"quick": {
 			says: []string{
 				`(?m)^ok ran -C \. test .*-race -short .* \./worker .* mod/a mod/reservations$`,
-				`(?m)^ok ran -C \. test .* -short .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
+				`(?m)^ok ran -C \. test .* -short .* \./e2e \./headwaytest \./examples/fleet \./internal/test/\.\.\.$`,
 				`tests passed`,
 			},
 			not: "-C bench",
@@ -50,7 +50,7 @@ func TestTest(t *testing.T) {
 			says: []string{
 				`(?m)^ok ran -C \. test .*-race -short .* \./reservations/\.\.\.$`,
 				`(?m)^ok ran -C \. test .*-race -shuffle=on .* \./worker .* mod/a$`,
-				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./internal/test/\.\.\.$`,
+				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./examples/fleet \./internal/test/\.\.\.$`,
 				`(?m)^ok ran -C \. test .*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.$`,
 				`(?m)^ok ran -C browser test`, `(?m)^ok ran -C bench test`, `(?m)^ok ran -C deploy/tests test`,
 				`(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
