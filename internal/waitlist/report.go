@@ -49,7 +49,7 @@ func (r Reported) args() []any {
 type Failure struct {
 	// Away is true if the store is down, and false if the bucket fails alone.
 	Away bool
-	// The pause is as long as the failure has lasted, at least Shortest and at most Longest, times 1+Random.
+	// The pause is half as long as the failure has lasted, at least Shortest and at most Longest, times 1+Random.
 	Shortest, Longest time.Duration
 	Random            float64
 }

@@ -18,7 +18,7 @@ end
 redis.call("HSETNX", meta, "epoch", whole(now))
 local began = redis.call("HSETNX", meta, since, whole(now))
 local lasted = now - number(redis.call("HGET", meta, since))
-local pause = math.min(math.max(lasted, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
+local pause = math.min(math.max(lasted / 2, tonumber(ARGV[3])), tonumber(ARGV[4])) * (1 + tonumber(ARGV[5]))
 local at = math.max(now + pause, before)
 redis.call("HSET", meta, "failed_until", whole(at))
 if away then
