@@ -54,7 +54,8 @@ func TestDispatcherFails(t *testing.T) {
 				lost := f.first(nth).Sub(f.first(1)) - time.Duration(nth-5)*time.Second/10
 				t.Logf("another worker after %v; %v of the limit were not used until start %d; %d retries, %.3f deliveries",
 					took, lost, nth, len(retried), r.Deliveries)
-				if lost > takeover {
+				// A task may have woken the worker that is cut off: another one finds it at its net.
+				if lost > takeover+time.Second {
 					t.Errorf("%v of the limit were not used", lost)
 				}
 				if len(retried) > c.retries {
