@@ -267,6 +267,8 @@ var (
 			Class: rapid.SampledFrom([]string{"", "", "high"}).Draw(t, "class"),
 			Turn:  rapid.SampledFrom([]float64{0.25, 1, 3}).Draw(t, "turn"),
 			Cost:  rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
+			Answered: rapid.Bool().Draw(t, "answered"),
+			Ready:    rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "ready"),
 			Tokens: map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
 		}
 	})
@@ -274,11 +276,16 @@ var (
 
 func (s subject) join(t *rapid.T) {
 	all := rapid.SliceOfN(anyEntry, 1, 4).Draw(t, "entries")
-	_, err := s.f.Join(s.Context(), waitlist.Reported{}, all...)
+	joined, err := s.f.Join(s.Context(), waitlist.Reported{}, all...)
 	s.must(err)
+	var promoted []waitlist.Task
 	for _, e := range all {
-		s.m.join(e)
+		if s.m.join(e); e.Answered && e.Ready == 0 && s.m.waiting(e.Bucket) == 1 {
+			s.m.promote(e.Bucket, e.Task)
+			promoted = append(promoted, e.Task)
+		}
 	}
+	s.same("promoted at once", promoted, joined.Promoted)
 }
 
 func (s subject) arrive(t *rapid.T) {

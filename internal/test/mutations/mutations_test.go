@@ -49,8 +49,8 @@ func mutations() []mutation {
 			`redis.call("RPUSH", KEYS[1], others[i], others[i])`, lost, inFleet,
 		},
 		{
-			"no place kept", "internal/waitlist/lua/order.lua", `redis.call("ZRANGE",`, `redis.call("ZREVRANGE",`,
-			place, inFleet,
+			"no place kept", "internal/waitlist/order.go", "cmp.Compare(a.Tag, b.Tag)", "cmp.Compare(b.Tag, a.Tag)", place,
+			inFleet,
 		},
 		{
 			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Block(soon, d.charge(), refusal.After)",
