@@ -19,7 +19,7 @@ const (
 	idleMost = 5 * time.Second
 	// listenPause is how soon Listen subscribes again after an error.
 	listenPause = time.Second
-	// pendingChannel and the ID of an idle server is the channel on which it hears of a pending task: the key of the
+	// pendingChannel and the ID of an idle server are the channel of its messages. A message is the key of a pending
 	// list.
 	pendingChannel = "headway:pending:"
 )

@@ -25,8 +25,8 @@
 // promises nothing: the task asks its bucket, and starts, holds for at most [bucket.Hold], or goes back to its
 // place. A promoted task that does not begin within five seconds waits again.
 //
-// A task that waits alone needs no dispatcher: its bucket has said when it may start. It is promoted when it joins, or a
-// look is planned for then.
+// A task that waits alone needs no dispatcher: its bucket has said when it may start. It is promoted when it joins, or
+// a look is planned for then.
 //
 // Workers send the newest answer of each bucket at most every 10 ms ([Engine.Changed], [Engine.Begun]). So a
 // settlement, a block, or a changed limit takes effect at the next look, and no task is delivered for it.
@@ -53,6 +53,6 @@
 // # What a task costs in Redis
 //
 // Tasks of one process that arrive within half a millisecond share a script; so do tasks that join while another one
-// joins, and what is to be reported then. The dispatcher needs two scripts a look and one for each queue that it promotes to. All
-// keys begin with "headway:{wait}:" and so live on one node of a cluster.
+// joins, and what is to be reported then. The dispatcher needs two scripts a look and one for each queue that it
+// promotes to. All keys begin with "headway:{wait}:" and so live on one node of a cluster.
 package engine

@@ -53,8 +53,8 @@ func (s *Engine) Answered(ctx context.Context, bucket string) {
 	}
 }
 
-// fail has nothing promoted for a bucket that could not be asked, for a time that grows: half as long as the failure has
-// lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that first sees
+// fail has nothing promoted for a bucket that could not be asked, for a time that grows: half as long as the failure
+// has lasted for the fleet, 1 to 10 seconds, and up to as much again. It returns that time. The process that first sees
 // that a bucket alone can't be asked logs it, once.
 func (s *Engine) fail(ctx context.Context, bucket string, cause error) time.Duration {
 	if known, ok := errors.AsType[*fault](cause); ok {

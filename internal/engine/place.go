@@ -207,7 +207,7 @@ func (s *Engine) Join(ctx context.Context, batch []*Parcel) error {
 		t := waitlist.Task{Queue: p.Info.Queue, ID: p.Info.ID}
 		e := s.entry(ctx, t, Turn{Charges: p.Charges}, p.Place)
 		e.Reserved, e.Keep = p.Held != nil && p.Held.State == reservations.StateReserved, p.Wait
-		if e.Reserved && (p.Guard.Idle || p.Held.Wait() > 0) { // without an idle worker, the dispatcher says whether one will come
+		if e.Reserved && (p.Guard.Idle || p.Held.Wait() > 0) { // else the dispatcher says whether a worker will come
 			e.Answered, e.Ready = true, p.Held.Wait()
 		}
 		p.Info.NextProcessAt = now.Add(p.Wait)

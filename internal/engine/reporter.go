@@ -139,7 +139,8 @@ func (r *reporter) with(ctx context.Context, send func(waitlist.Reported) error)
 	defer func() { <-r.sending }()
 	for {
 		answers, begun, more := r.take()
-		some, err := waitlist.Reported{Answers: r.encode(answers), Begun: begun}, error(nil)
+		some := waitlist.Reported{Answers: r.encode(answers), Begun: begun}
+		var err error
 		if more {
 			err = r.list.Report(ctx, some.Answers, some.Begun)
 		} else {

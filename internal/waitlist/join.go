@@ -61,7 +61,7 @@ type Entry struct {
 // bucket at a time: if it waits in another bucket, it leaves that list and keeps the tag.
 //
 // A task that waits alone, and that its bucket lets start now, is promoted at once: the caller wakes it, as the
-// dispatcher does with those that it promotes. If the task may start later, a look at the bucket is planned for then.
+// dispatcher does with its own. If the task may start later, a look at the bucket is planned for then.
 // If another task is now the first of its queue in the bucket, a look is due, and Join wakes the dispatcher.
 //
 // Join stores what is reported first, as Report does: a bucket that refused a task has to be known before the task

@@ -61,8 +61,8 @@ type Due struct {
 	// of them, even beyond Duty.Promoted.
 	Promoted      []Waiting
 	PromotedCount int
-	// Heads are the first waiting tasks of the queues that are not paused, in the order in which they start. More is true if
-	// other tasks wait behind them.
+	// Heads are the first waiting tasks of the queues that are not paused, in the order in which they start. More is
+	// true if other tasks wait behind them.
 	Heads []Waiting
 	More  bool
 }

@@ -269,7 +269,7 @@ var (
 			Cost:  rapid.SampledFrom([]float64{0.1, 1, 1. / 3, 7}).Draw(t, "cost"), Reserved: rapid.Bool().Draw(t, "reserved"),
 			Answered: rapid.Bool().Draw(t, "answered"),
 			Ready:    rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "ready"),
-			Tokens: map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
+			Tokens:   map[string]float64{"n": rapid.SampledFrom([]float64{0.1, 3, 1000}).Draw(t, "tokens")},
 		}
 	})
 )

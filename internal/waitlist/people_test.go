@@ -127,7 +127,8 @@ func TestHostileNames(t *testing.T) {
 		}
 		bad := entry("a")
 		bad.Tokens = map[string]float64{"requests": math.NaN()}
-		if _, err := f.Join(t.Context(), waitlist.Reported{}, bad); err == nil || !strings.Contains(err.Error(), "default/a") {
+		_, err := f.Join(t.Context(), waitlist.Reported{}, bad)
+		if err == nil || !strings.Contains(err.Error(), "default/a") {
 			t.Errorf("tokens that are no number: %v", err)
 		}
 	})

@@ -61,8 +61,8 @@ func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 	return p, r.err
 }
 
-// rank is how many tasks wait before this one. If it is not among the first, its rank in its own class is known, and
-// what other classes have before it is as much as they have among the first.
+// rank is how many tasks wait before this one. Of one that is not among the first, the rank in its class is known. It
+// is taken to have other classes before it as they are among the first.
 func rank(first []head, own head, inClass, all int) (before int, found bool) {
 	if i := slices.IndexFunc(first, func(h head) bool { return h.Task == own.Task }); i >= 0 {
 		return i, true
@@ -76,7 +76,7 @@ func rank(first []head, own head, inClass, all int) (before int, found bool) {
 	return min(inClass*len(first)/max(same, 1), all) - 1, false
 }
 
-// ahead is the sum of charges, or the part of all charges that so many tasks have.
+// ahead is the sum of charges, or if they are not known, the part of all charges that n tasks have.
 func (l List) ahead(known []map[string]float64, n int, exact bool) map[string]float64 {
 	sums := map[string]float64{}
 	if exact {

@@ -30,9 +30,6 @@ const (
 //go:embed lua
 var files embed.FS
 
-// scriptKeys are the keys of all scripts. They say on which node of a cluster the script runs.
-var scriptKeys = []string{root + "index", root + "failed", root + "dispatcher"}
-
 // Waitlist holds the waitlists of all buckets. It is safe for concurrent use.
 type Waitlist struct {
 	client  redis.UniversalClient
@@ -40,7 +37,9 @@ type Waitlist struct {
 }
 
 type scripts struct {
-	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position, timers, onDuty, mend *redis.Script
+	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position *redis.Script
+
+	timers, onDuty, mend *redis.Script
 }
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
@@ -49,9 +48,11 @@ func New(client redis.UniversalClient) *Waitlist {
 		return lua.Script(files, append([]string{"preamble"}, names...)...)
 	}
 	return &Waitlist{client: client, scripts: scripts{
-		join: script("reported", "advance", "join"), arrive: script("arrive"), leave: script("leave"), report: script("reported", "report"),
+		join: script("reported", "advance", "join"), report: script("reported", "report"),
+		arrive: script("arrive"), leave: script("leave"),
 		fail: script("fail"), recover: script("recover"), look: script("lanes", "ring", "look"),
-		promote: script("advance", "promote"), park: script("park"), resign: script("resign"), lists: script("describe", "lists"),
+		promote: script("advance", "promote"), park: script("park"), resign: script("resign"),
+		lists:    script("describe", "lists"),
 		position: script("describe", "lanes", "position"), timers: script("timers"), onDuty: script("on_duty"),
 		mend: lua.Script(files, "mend"),
 	}}
@@ -59,11 +60,12 @@ func New(client redis.UniversalClient) *Waitlist {
 
 // run runs a script, once more if it met a key of another type. The error of the reply names the operation that failed.
 func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Script, args ...any) *reply {
+	keys := []string{root + "index", root + "failed", root + "dispatcher"}
 	args = append([]any{root}, args...)
-	texts, err := script.Run(ctx, w.client, scriptKeys, args...).StringSlice()
+	texts, err := script.Run(ctx, w.client, keys, args...).StringSlice()
 	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7 not a prefix, as it comes from a script
-		if err = w.mend(ctx); err == nil {
-			texts, err = script.Run(ctx, w.client, scriptKeys, args...).StringSlice()
+		if err = w.mend(ctx, keys); err == nil {
+			texts, err = script.Run(ctx, w.client, keys, args...).StringSlice()
 		}
 	}
 	r := &reply{operation: operation, texts: texts}
@@ -72,9 +74,9 @@ func (w *Waitlist) run(ctx context.Context, operation string, script *redis.Scri
 }
 
 // mend deletes all keys of another type.
-func (w *Waitlist) mend(ctx context.Context) error {
+func (w *Waitlist) mend(ctx context.Context, keys []string) error {
 	for cursor := "0"; ; {
-		page, err := w.scripts.mend.Run(ctx, w.client, scriptKeys, root, cursor).StringSlice()
+		page, err := w.scripts.mend.Run(ctx, w.client, keys, root, cursor).StringSlice()
 		if err != nil {
 			return err //nolint:wrapcheck // the caller says what failed
 		}
