@@ -49,12 +49,11 @@ var (
 	errKilled = errors.New("headwaytest: the worker was killed")
 )
 
-// Do makes a call and waits for its end. The error is one that a handler may return as it is: a refusal that names a
-// time
-// matches *RefusedError and *reservations.RetryAfterError, other failures are *RefusedError, ErrFailed or ErrDropped.
+// Do makes a call and waits for its end. The error is one that a handler may return as it is: a refusal matches
+// *RefusedError and *reservations.RetryAfterError, other failures are ErrFailed or ErrDropped.
 func (c *Caller) Do(ctx context.Context, call Call) error {
 	err := c.call(ctx, call)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.RetryAfter > 0 {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return tasks.RetryAfter(refused.RetryAfter, err)
 	}
 	return err
@@ -128,6 +127,9 @@ func (a *API) arrive(call Call) fate {
 		wait = max(wait, m.Wait(need), time.Millisecond)
 	}
 	if wait > 0 {
+		if a.NoRetryAfter {
+			wait = 0
+		}
 		return fate{err: &RefusedError{RetryAfter: wait}}
 	}
 	f := fate{}

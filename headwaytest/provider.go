@@ -27,6 +27,8 @@ type Provider struct {
 	// providers do. RetryAfter is the time that these refusals name; zero names none.
 	Refuse     float64
 	RetryAfter time.Duration
+	// NoRetryAfter says that no refusal names a time, also where a meter has no room.
+	NoRetryAfter bool
 	// Fail is the share of the calls that end with a 503, Drop the share whose answer is lost after the call has run.
 	Fail, Drop float64
 	// Cost says what a request to [API.Client] costs. Defaults to one token of each meter.

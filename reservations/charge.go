@@ -80,6 +80,19 @@ func ParseBucket(bucket string) Charge {
 	return c
 }
 
+// FlowOf is the flow of a call in the bucket of its last charge: the Flow of that charge, else the bucket of the first
+// of several. Empty where neither names one.
+func FlowOf(charges []Charge) string {
+	if len(charges) == 0 {
+		return ""
+	}
+	last := charges[len(charges)-1]
+	if last.Flow == "" && charges[0].Limit != last.Limit {
+		return charges[0].Bucket()
+	}
+	return last.Flow
+}
+
 // shardName is the name of a limit's shard: "limit#2". Names of limits hold no '#'.
 func shardName(limit string, shard int) string {
 	if shard == 0 {

@@ -90,25 +90,48 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// RetryAfterError is a call that the provider refused, and named a time for. See RetryAfter.
+// Reason is why a provider refuses a call.
+type Reason = bucket.Reason
+
+const (
+	// ReasonLimit means that a limit of the provider refuses the call, or that the provider is overloaded. The empty
+	// Reason means the same.
+	ReasonLimit = bucket.ReasonLimit
+	// ReasonQuota means that the account has no quota left, until people pay or raise it.
+	ReasonQuota = bucket.ReasonQuota
+	// ReasonKey means that the provider does not accept the key.
+	ReasonKey = bucket.ReasonKey
+)
+
+// RetryAfterError is a call that the provider refused. See RetryAfter and Refused.
 type RetryAfterError struct {
-	// After is how long the provider asks to wait, from now. Zero and less name no time: then this is a failure like
-	// any other.
+	// After is how long the provider asks to wait, from now. Zero and less name no time.
 	After time.Duration
+	// Reason is why; empty means ReasonLimit.
+	Reason Reason
+	// Elsewhere says that the call did not go to the provider of its limit: the limit goes on, and only the caller waits.
+	Elsewhere bool
 	// Err is what the provider said; nil where there is nothing to say.
 	Err error
 }
 
 // RetryAfter is what a call under Do returns when the provider refused it and asked to be left alone for d, e.g. by a
-// 429: nothing starts in the bucket of the last charge for d. A d of more than MaxBlockMost is cut to it; zero and less
-// block nothing. The error matches what err matches, which may be nil. Handlers of tasks return tasks.RetryAfter.
-func RetryAfter(d time.Duration, err error) error {
-	return &RetryAfterError{After: min(d, MaxBlockMost), Err: err}
+// 429: nothing starts in the bucket of the last charge for d. A d of more than MaxBlockMost is cut to it. Zero and less
+// name no time: then the bucket pauses as Limiter.Refuse says. The error matches what err matches, which may be nil.
+// Handlers of tasks return tasks.RetryAfter.
+func RetryAfter(d time.Duration, err error) error { return Refused("", d, err) }
+
+// Refused is RetryAfter with the reason of the refusal.
+func Refused(reason Reason, d time.Duration, err error) error {
+	return &RetryAfterError{After: min(d, MaxBlockMost), Reason: reason, Err: err}
 }
 
 func (e *RetryAfterError) Error() string {
 	if e.Err != nil {
 		return e.Err.Error()
+	}
+	if e.After <= 0 {
+		return "refused by the provider"
 	}
 	return fmt.Sprintf("refused by the provider, retry after %v", e.After)
 }

@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -60,7 +61,21 @@ func (g *Grant) Block(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 	c := g.claims[len(g.claims)-1].Charge
-	outcomes, err := g.limiter.Block(ctx, c, d)
+	return g.passOn(g.limiter.Block(ctx, c, d))
+}
+
+// refuse stops the bucket of the last charge, because the provider refused the call.
+func (g *Grant) refuse(ctx context.Context, refusal *RetryAfterError) error {
+	if len(g.claims) == 0 || refusal.Elsewhere {
+		return nil
+	}
+	c := g.claims[len(g.claims)-1]
+	return g.passOn(g.limiter.Refuse(ctx, c.Charge, Refusal{
+		After: refusal.After, Reason: refusal.Reason, By: g.caller(), At: c.Outcome.At,
+	}))
+}
+
+func (g *Grant) passOn(outcomes []Outcome, err error) error {
 	for _, o := range outcomes {
 		if !o.At.IsZero() {
 			g.limiter.changed(o.Charge.Bucket(), o)
@@ -68,6 +83,9 @@ func (g *Grant) Block(ctx context.Context, d time.Duration) error {
 	}
 	return err
 }
+
+// caller names the caller of the Grant to its provider's bucket.
+func (g *Grant) caller() string { return cmp.Or(FlowOf(g.claims.Charges()), g.id) }
 
 // Shares says of each bucket of the charges what was used of its meters. What no limit of them has is left to the last,
 // whose settlement names it in its error. Without charges there are no shares.
@@ -112,8 +130,8 @@ func (e notCalledError) Unwrap() []error { return []error{e.error, ErrNotCalled}
 //
 //   - used is what it really used, also beside an error: Settle. Nil means that the estimate was right.
 //   - ErrNotCalled: all is given back, whatever used says.
-//   - RetryAfter: the provider refused the call. Nothing starts in the bucket of the last charge for the time that the
-//     error names, at most the limit's max_block; then used is settled. Do does not call again.
+//   - RetryAfter and Refused: the provider refused the call, which stops the bucket of the last charge: see
+//     Limiter.Refuse. Then used is settled. Do does not call again.
 //   - a panic goes on to the caller of Do, and the estimate stays charged.
 //
 // The settlement and the block outlive ctx, and Do waits for each at most CallTimeout. Where the store does not answer
@@ -155,7 +173,14 @@ func (g *Grant) end(ctx context.Context, used Tokens, err error) error {
 	if errors.Is(err, ErrNotCalled) {
 		settle = g.Cancel
 	} else if refusal, refused := errors.AsType[*RetryAfterError](err); refused {
-		_ = bounded(func(ctx context.Context) error { return g.Block(ctx, refusal.After) })
+		_ = bounded(func(ctx context.Context) error { return g.refuse(ctx, refusal) })
+	} else if err == nil && len(g.claims) > 0 {
+		c := g.claims[len(g.claims)-1]
+		_ = bounded(func(ctx context.Context) error {
+			o, err := g.limiter.Answered(ctx, c.Outcome, g.caller())
+			g.limiter.changed(c.Charge.Bucket(), o)
+			return err
+		})
 	}
 	if fault := bounded(settle); fault != nil {
 		return errors.Join(err, fault)

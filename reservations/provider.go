@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -78,3 +79,75 @@ func (l *Limiter) Block(ctx context.Context, c Charge, d time.Duration) ([]Outco
 		})
 	})
 }
+
+// Refusal is a call that a provider refused.
+type Refusal struct {
+	// After is how long the provider asks to wait. Zero and less name no time.
+	After time.Duration
+	// Reason is why; empty means ReasonLimit.
+	Reason Reason
+	// By names the caller, e.g. its flow or its task. Empty is a caller like any other.
+	By string
+	// At is when the call was granted: Outcome.At of its start. Zero means after the last refusal.
+	At time.Time
+}
+
+// refusePatience is for how long a refusal without a time is sent again to a store that does not answer.
+const refusePatience = 10 * time.Second
+
+// Refuse stops the bucket of the charge's limit and key, because its provider refused the call of the charge. Waiting
+// tasks keep their order, and what has been started is not stopped.
+//
+// A refusal that names a time stops the bucket for that time. Any other pauses it: from a second on (15 s for a quota
+// or a key), twice as long after each refusal in a row, and starts are as far apart, until a call has a good answer
+// (Answered). Each refusal lowers the rates of adaptive meters. Refusals of calls that were granted before the last
+// refusal are no further ones.
+//
+// The refusals of one caller stop the bucket for the limit's max_block in all, until the caller has a good answer; while
+// others wait for one as well, for half of that with each of them. Beyond that the outcome is StateRefused: the bucket
+// goes on, and the caller alone has to wait. A quota or key that other callers can use stops no bucket either.
+//
+// There is one outcome for each shard, first that of the charge's own; its RetryAt says when the caller may go on.
+// While the store is unavailable Refuse keeps trying, as Block does. Errors as for Block.
+func (l *Limiter) Refuse(ctx context.Context, c Charge, refusal Refusal) ([]Outcome, error) {
+	limits, err := l.buckets(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	began, most := time.Now(), limits[0].Rules().MaxBlock
+	after := min(max(0, refusal.After), most)
+	patience, cancel := context.WithTimeout(ctx, cmp.Or(after, min(refusePatience, most)))
+	defer cancel()
+	outcomes := make([]Outcome, len(limits))
+	return outcomes, sideBySide(len(limits), func(i int) error {
+		rules := limits[i].Rules()
+		r := bucket.Request{
+			Op: bucket.OpRefuse, Tokens: rules.Vector(c.Tokens), By: caller(refusal.By), Began: refusal.At, For: after,
+			Reason: refusal.Reason,
+		}
+		return retry(patience, func(again bool) (err error) {
+			if again && after > 0 {
+				r.For = max(1, after-time.Since(began))
+			}
+			outcomes[i], err = l.askOne(ctx, rules, c, r)
+			return err
+		})
+	})
+}
+
+// Answered says that the call of a charge had a good answer, which ends what Refuse began. By and at are as in Refusal.
+// It sends nothing unless the bucket waits for it: o is the outcome of the start. The outcome is zero where nothing was
+// sent. An ErrUnavailable is not repeated: there will be more good answers.
+func (l *Limiter) Answered(ctx context.Context, o Outcome, by string) (Outcome, error) {
+	if !o.Bucket.Awaits(caller(by)) {
+		return Outcome{}, nil
+	}
+	outcomes, err := l.askShards(ctx, o.Charge, bucket.Request{Op: bucket.OpAnswered, By: caller(by), Began: o.At})
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcomes[0], nil
+}
+
+// caller is what a bucket keeps of the name of a caller.
+func caller(by string) int64 { return settlementID("caller " + by) }

@@ -23,6 +23,11 @@ type View struct {
 	Meters []MeterView
 	// Blocked is for how long nothing starts because a provider refused a call. Zero: nothing is blocked.
 	Blocked time.Duration
+	// Refusing says why the provider refused the last call, and RefusingFor for how long it has refused calls; empty and
+	// zero after a good answer. With ReasonQuota and ReasonKey the limit stops until people act, beside a call at growing
+	// intervals that asks for it.
+	Refusing    Reason
+	RefusingFor time.Duration
 	// DoneIn is when all promised tokens will have come back, and no block is left. Zero: nothing is promised ahead.
 	DoneIn time.Duration
 	// Shards are the single shards, in order; nil where the limit has none.
@@ -58,6 +63,9 @@ func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 	b = b.Accrue(l.Rules(), v.Now)
 	v.Blocked = max(0, b.Blocked.Sub(b.At))
 	v.DoneIn = v.Blocked
+	if why, since := b.Refusing(); why != "" {
+		v.Refusing, v.RefusingFor = why, max(0, b.At.Sub(since))
+	}
 	for k, meter := range l.Meters {
 		s := b.Meters[k]
 		m := MeterView{
@@ -117,6 +125,10 @@ func (v View) with(shard View) View {
 	v.Found = v.Found || shard.Found
 	v.Now = bucket.Later(v.Now, shard.Now)
 	v.Blocked, v.DoneIn = max(v.Blocked, shard.Blocked), max(v.DoneIn, shard.DoneIn)
+	if shard.Refusing != "" && (v.Refusing == "" || shard.Refusing.Stops()) {
+		v.Refusing = shard.Refusing
+	}
+	v.RefusingFor = max(v.RefusingFor, shard.RefusingFor)
 	if v.Meters == nil {
 		v.Meters = make([]MeterView, len(shard.Meters))
 	}

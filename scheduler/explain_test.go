@@ -61,7 +61,7 @@ func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservatio
 
 func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
 	for range 2 {
-		if _, _, err := w.Engine().Refused(ctx, waitlist.Task(t), time.Hour); err != nil {
+		if _, err := w.Engine().Refused(ctx, waitlist.Task(t), time.Hour); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,7 @@ const (
 	KindFailed Kind = "failed"
 	// KindArchived means that the task failed and is not retried.
 	KindArchived Kind = "archived"
-	// KindRefused means that the provider refused the call and named a time: the task waits for that, with no retry
-	// used.
+	// KindRefused means that the provider refused the call: the task waits, with no retry used.
 	KindRefused Kind = "refused"
 	// KindDropped means that the handler returned asynq.RevokeTask: the task is gone.
 	KindDropped Kind = "dropped"
@@ -36,8 +35,7 @@ const (
 	KindDeferred Kind = "deferred"
 	// KindRejected is reported when a task can never start and is archived without having been charged.
 	KindRejected Kind = "rejected"
-	// KindBlocked is reported when a provider refused a call and named a time: after the bucket was blocked, or that
-	// was given up.
+	// KindBlocked is reported when a provider refused a call: after the bucket was blocked, or that was given up.
 	KindBlocked Kind = "blocked"
 	// KindSettled is reported after a settlement was applied, or given up: once for each charge. A charge of a task that
 	// did not start after all is settled as well.

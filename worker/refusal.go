@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,29 +13,32 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// blockPatience is how long a task that was refused upstream waits for the answer of its bucket to the block. Then
-// the task goes back without it, and the block is tried on in the background.
-const blockPatience = 2 * time.Second
+// refusePatience is how long a task that was refused upstream waits for the answer of its bucket to that. Then the
+// task goes back without it, and the bucket is asked on in the background.
+const refusePatience = 2 * time.Second
 
-// countPatience bounds how long a block waits for the count of the task's refusals.
+// countPatience bounds how long the end of a task waits for the count of its refusals.
 const countPatience = 500 * time.Millisecond
 
 // ending is how a handler ended.
 type ending struct {
 	err     error
-	refusal *reservations.RetryAfterError // nil unless the provider refused the call and named a time
+	refusal *reservations.RetryAfterError // nil unless the provider refused the call
 	times   int                           // how often in a row
-	alone   bool                          // the task has blocked its limit for long enough: only the task itself waits
-	blocked reservations.Outcome          // the bucket's answer to the block; zero if there was none
+	alone   bool                          // no limit stops: only the task itself waits
+	blocked reservations.Outcome          // the bucket's answer to the refusal; zero if there was none
 	cause   error                         // why there was none
 	lost    error                         // why the slots of a call that failed could not be kept; nil where they were
 }
 
-// end reads what the handler returned, and blocks the bucket where the provider asked for it. The blocks of one task
-// add up to at most its limit's max_block: after that its refusals delay the task alone.
+// end reads what the handler returned. If the provider refused the call, the bucket stops, as long as the task has not
+// stopped it for long enough: then the task alone waits.
 func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	e := ending{err: err, refusal: refusalIn(err)}
 	if e.refusal == nil {
+		if err == nil {
+			g.answered(ctx, d)
+		}
 		return e
 	}
 	most := reservations.MaxBlockMost
@@ -42,31 +46,30 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 		most = g.longestBlock(d.charge())
 	}
 	e.refusal.After = min(e.refusal.After, most)
-	var before time.Duration
-	if e.times, before = g.count(ctx, d, e.refusal); len(d.claims) == 0 {
-		return e
+	e.times = g.count(ctx, d, e.refusal)
+	if e.alone = len(d.claims) == 0 || e.refusal.Elsewhere; !e.alone {
+		e.blocked, e.cause = g.refused(ctx, d, e.refusal)
+		e.alone = e.blocked.State == reservations.StateRefused
 	}
-	if e.alone = before >= most; e.alone {
-		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider once more, only the task waits",
+	if e.alone && e.refusal.After <= 0 {
+		e.refusal.After = min(engine.AloneAfter(e.times), most)
+	}
+	if e.alone && len(d.claims) > 0 {
+		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, only the task waits",
 			slog.Duration("for", e.refusal.After), slog.Any("refusal", e.refusal.Err))
-		return e
 	}
-	e.refusal.After = min(e.refusal.After, most-before)
-	e.blocked, e.cause = g.block(ctx, d, e.refusal)
 	return e
 }
 
-// count counts a refusal. It returns how many refusals there were in a row and for how long the earlier ones asked.
-func (g *guard) count(
-	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError,
-) (times int, before time.Duration) {
+// count counts a refusal. It returns how many refusals there were in a row.
+func (g *guard) count(ctx context.Context, d *delivery, refusal *reservations.RetryAfterError) int {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), countPatience)
 	defer cancel()
-	times, before, err := g.engine.Refused(soon, d.handle(), refusal.After)
+	times, err := g.engine.Refused(soon, d.handle(), refusal.After)
 	if err != nil {
 		g.logTask(ctx, d, slog.LevelWarn, "refusals of a task not counted", slog.Any("error", err))
 	}
-	return times, before
+	return times
 }
 
 // longestBlock is the max_block of the charge's limit.
@@ -78,31 +81,67 @@ func (g *guard) longestBlock(c reservations.Charge) time.Duration {
 	return limit.Rules().MaxBlock
 }
 
-// refusalIn is nil where the error is anything but a refusal that named a time: what archives or drops the task goes
-// first.
+// refusalIn is nil where the error is anything but a refusal: what archives or drops the task goes first.
 func refusalIn(err error) *reservations.RetryAfterError {
 	refusal, ok := errors.AsType[*reservations.RetryAfterError](err)
-	if !ok || refusal == nil || refusal.After <= 0 || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+	if !ok || refusal == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return nil
 	}
-	return &reservations.RetryAfterError{After: refusal.After, Err: err}
+	read := *refusal
+	read.Err = err
+	return &read
 }
 
-// block lets nothing start in the bucket of the task's provider. When the store does not answer soon, it goes on
-// trying in the background.
-func (g *guard) block(
+// caller names the task to its provider's bucket: by its flow, or by itself.
+func (d *delivery) caller() string { return cmp.Or(reservations.FlowOf(d.claims.Charges()), d.id) }
+
+// answered lets the bucket know that the provider gave a good answer, if it waits for one. It does not wait for the
+// bucket.
+func (g *guard) answered(ctx context.Context, d *delivery) {
+	if len(d.claims) == 0 {
+		return
+	}
+	o, by := d.claims[len(d.claims)-1].Outcome, d.caller()
+	why, since := o.Bucket.Refusing()
+	if o.Bucket.Refused == nil {
+		return
+	}
+	done := g.pending.add(kindSettlement, d.id)
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
+	go func() {
+		defer done()
+		defer cancel()
+		now, err := g.limiter.Answered(sending, o, by)
+		if g.engine.Changed(o.Charge.Bucket(), now); err != nil {
+			g.logCharge(sending, d, d.charge(), slog.LevelWarn, "good answer of the provider not stored", slog.Any("error", err))
+			return
+		}
+		if _, still := now.Bucket.Refusing(); why.Stops() && still.IsZero() {
+			g.logCharge(sending, d, d.charge(), slog.LevelInfo, "the provider accepts calls again",
+				slog.String("reason", string(why)), slog.Duration("after", now.At.Sub(since)))
+		}
+	}()
+}
+
+// refused stops the bucket of the task's provider. When the store does not answer soon, it goes on trying in the
+// background.
+func (g *guard) refused(
 	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError,
 ) (reservations.Outcome, error) {
-	patience := blockPatience
+	patience := refusePatience
 	if deadline, ok := ctx.Deadline(); ok { // asynq must have our answer in time
 		patience = max(0, min(patience, time.Until(deadline)/4))
 	}
+	r := reservations.Refusal{
+		After: refusal.After, Reason: refusal.Reason, By: d.caller(), At: d.claims[len(d.claims)-1].Outcome.At,
+	}
 	ctx = context.WithoutCancel(ctx)
-	end := time.Now().Add(refusal.After)
+	came := time.Now()
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	all, err := g.limiter.Block(soon, d.charge(), refusal.After)
-	if err == nil || !errors.Is(err, reservations.ErrUnavailable) || time.Until(end) <= 0 {
+	all, err := g.limiter.Refuse(soon, d.charge(), r)
+	if left := r.After - time.Since(came); err == nil || !errors.Is(err, reservations.ErrUnavailable) ||
+		r.After > 0 && left <= 0 {
 		return g.blocked(ctx, d, refusal, all, err), err
 	}
 	done := g.pending.add(kindSettlement, d.id)
@@ -110,13 +149,16 @@ func (g *guard) block(
 		defer done()
 		trying, cancel := context.WithTimeout(ctx, g.settleTimeout)
 		defer cancel()
-		late, failed := g.limiter.Block(trying, d.charge(), time.Until(end))
+		if r.After > 0 {
+			r.After = max(1, r.After-time.Since(came))
+		}
+		late, failed := g.limiter.Refuse(trying, d.charge(), r)
 		g.blocked(ctx, d, refusal, late, failed)
 	}()
 	return reservations.Outcome{}, err
 }
 
-// blocked reports a block of the bucket, or of all its shards, so that no task is promoted before it ends. It returns
+// blocked reports that the bucket, or all its shards, stop, so that no task is promoted before the end. It returns
 // the answer of the task's own bucket.
 func (g *guard) blocked(
 	ctx context.Context, d *delivery, refusal *reservations.RetryAfterError, all []reservations.Outcome, err error,
@@ -129,23 +171,38 @@ func (g *guard) blocked(
 			own = o
 		}
 	}
-	attrs := []slog.Attr{slog.Duration("for", refusal.After), slog.Any("refusal", refusal.Err)}
-	if err != nil {
+	if own.State == reservations.StateRefused { // the task alone waits
+		return own
+	}
+	lasts := refusal.After
+	if err == nil {
+		lasts = own.Wait()
+	}
+	attrs := []slog.Attr{slog.Duration("for", lasts), slog.Any("refusal", refusal.Err)}
+	switch why := refusal.Reason; {
+	case err != nil:
 		const text = "refused by the provider, but the bucket could not be blocked"
 		g.logCharge(ctx, d, d.charge(), slog.LevelWarn, text, append(attrs, slog.Any("error", err))...)
-	} else {
+	case why.Stops():
+		text := "the provider does not accept the key: the limit stops, and asks again"
+		if why == reservations.ReasonQuota {
+			text = "the account has no quota left: the limit stops, and asks again"
+		}
+		g.logCharge(ctx, d, d.charge(), slog.LevelError, text, append(attrs, slog.String("reason", string(why)))...)
+	default:
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, the bucket is blocked", attrs...)
 	}
 	g.emit(Event{
-		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: refusal.After,
+		Kind: KindBlocked, Task: d.ref(), Charge: d.charge(), Blocked: lasts,
 		Refusal: refusal.Err, Outcome: own, Err: err,
 	})
 	return own
 }
 
-// forgives says whether a refused task may go back without a retry used. What is beyond the count fails.
+// forgives says whether a refused task may go back without a retry used. What is beyond the count fails. A refusal that
+// only people can end is no fault of the task, however often it comes.
 func (g *guard) forgives(ctx context.Context, d *delivery, e ending) bool {
-	if e.times <= g.maxRefusals {
+	if e.times <= g.maxRefusals || e.refusal.Reason.Stops() && len(d.claims) > 0 {
 		return true
 	}
 	if err := g.engine.ForgetRefusals(ctx, d.handle()); err != nil {
@@ -164,7 +221,7 @@ func (g *guard) deferRefused(ctx context.Context, d *delivery, e ending, elapsed
 	})
 }
 
-// untouched runs a task that nothing is known of. Only a refusal that named a time is seen to.
+// untouched runs a task that nothing is known of. Only a refusal is seen to.
 func (g *guard) untouched(ctx context.Context, t *asynq.Task, next asynq.Handler) error {
 	started := time.Now()
 	err := next.ProcessTask(ctx, t)

@@ -20,6 +20,12 @@ const (
 	lowBelow = .25
 	// lowMost bounds how far apart two such answers lower the rate: otherwise a full capacity comes back between them.
 	lowMost = 10 * time.Second
+	// climbCalls is how many calls of the size of a refused one the rate takes to climb back to where it was refused.
+	climbCalls = 50
+	// climbLeast is how long that takes at least, in seconds, if the refusal named no time, so that the bucket paused.
+	climbLeast = 20
+	// ceilingPast is how far above the rate of the last refusal the rate climbs as fast as its ramp again.
+	ceilingPast = 1.5
 	// learnedFor is how long an unused meter without a ramp keeps its rate.
 	learnedFor = 24 * time.Hour
 )
@@ -57,27 +63,47 @@ func (b *Bucket) adapted(s Balance, f Filling, to time.Time) Filling {
 	if f.Ramp > 0 {
 		unused = max(0, d-s.Filling.until(from, s.Filling.Capacity-s.Started))
 	}
-	f.Rate += (f.Most - f.Least) * (used - unused).Seconds() / cmp.Or(f.Ramp, RampDefault).Seconds()
+	slope := (f.Most - f.Least) / cmp.Or(f.Ramp, RampDefault).Seconds()
+	f.Rate = s.climbed(f.Rate, slope, used.Seconds()) - slope*unused.Seconds()
 	f.Rate = min(f.Most, max(f.Least, f.Rate))
 	return f
 }
 
-// slow lowers the rates of all adaptive meters: the provider refused a call.
-func (b *Bucket) slow() {
+// climbed is a rate after it climbed for some seconds: by slope, and more slowly near the rate of the last refusal.
+func (s Balance) climbed(rate, slope, seconds float64) float64 {
+	if past := ceilingPast * s.Ceiling; s.Climb > 0 && s.Climb < slope && rate < past {
+		near := min(seconds, (past-rate)/s.Climb)
+		rate, seconds = rate+near*s.Climb, seconds-near
+	}
+	return rate + slope*seconds
+}
+
+// slow lowers the rates of all adaptive meters: the provider refused a call. Call is its size, nil if that is not
+// known. Paused says that it named no time.
+func (b *Bucket) slow(call []float64, paused bool) {
 	for k := range b.Meters {
-		b.slowOne(k, slowedFor)
+		s := &b.Meters[k]
+		rate := s.Filling.Rate
+		if b.slowOne(k, slowedFor) && k < len(call) && call[k] > 0 {
+			seconds := climbCalls * call[k] / rate
+			if paused {
+				seconds = max(seconds, climbLeast)
+			}
+			s.Ceiling, s.Climb = rate, (1-slowedTo)*rate/seconds
+		}
 	}
 }
 
 // slowOne lowers the rate of a meter, unless that was done a short while ago.
-func (b *Bucket) slowOne(k int, apart time.Duration) {
+func (b *Bucket) slowOne(k int, apart time.Duration) (slowed bool) {
 	s := &b.Meters[k]
 	lately := !s.Slowed.After(b.At) && b.At.Before(s.Slowed.Add(apart)) // a moment that lies ahead is no valid one
 	if !s.Filling.Adaptive() || lately {
-		return
+		return false
 	}
 	s.Filling.Rate = max(s.Filling.Least, slowedTo*s.Filling.Rate)
 	s.Slowed = b.At
+	return true
 }
 
 // slowWhereLow lowers the rates of the adaptive meters of which the provider says that little is left.
@@ -93,6 +119,9 @@ func (b *Bucket) slowWhereLow(r Request) {
 // KeepUntil is until when the bucket is worth keeping: it is full by then, and its adaptive meters are as new.
 func (b Bucket) KeepUntil() time.Time {
 	until := b.FullAt()
+	if b.Refused != nil {
+		until = Later(until, b.Refused.forgotten())
+	}
 	for _, s := range b.Meters {
 		switch {
 		case !s.Filling.Adaptive() || s.Filling.Rate == s.Filling.Least:

@@ -33,6 +33,8 @@ type Bucket struct { //nolint:recvcheck // Step changes its own copy through poi
 	Version int64 `json:"v" bson:"v"`
 	// Blocked is when the block in force ends; nothing starts before. A moment that is not after At blocks nothing.
 	Blocked time.Time `json:"blocked,omitzero" bson:"blocked"`
+	// Refused is what the provider refused since its last good answer. Nil means that nothing is known of a refusal.
+	Refused *Refused `json:"refused,omitempty" bson:"refused"`
 	// Meters are the meters of the last request's limit, in its order. Behind them are meters that this limit lacks,
 	// until they are full.
 	Meters []Balance `json:"meters" bson:"meters"`
@@ -56,6 +58,10 @@ type Balance struct {
 	Filling  Filling `json:"filling" bson:",inline"`
 	// Slowed is when a refusal, or a provider's balance, last lowered the rate of an adaptive meter.
 	Slowed time.Time `json:"slowed,omitzero" bson:"slow,omitempty"`
+	// Ceiling is the rate at which a call was last refused. Climb bounds how fast the rate of an adaptive meter climbs
+	// near it, in tokens per second each second. Both are zero if no refusal told the size of a call.
+	Ceiling float64 `json:"-" bson:"ceil,omitempty"`
+	Climb   float64 `json:"-" bson:"climb,omitempty"`
 	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first. A
 	// provider counts a call when it comes. Until then the provider's balance is above Started by these tokens, and what
 	// comes back above its capacity is lost. A refund must not bring that back here.
@@ -113,6 +119,7 @@ func (b Bucket) Accrue(l Limit, now time.Time) Bucket {
 	}
 	was := b
 	b.At = Later(b.At, now)
+	b.Refused = b.Refused.at(b.At)
 	b.Meters = make([]Balance, 0, max(len(was.Meters), len(l.Meters)))
 	for _, m := range l.Meters {
 		if i := slices.IndexFunc(was.Meters, func(s Balance) bool { return s.Name == m.Name }); i >= 0 {
@@ -137,6 +144,7 @@ func (b Bucket) back(d time.Duration) Bucket {
 	if !b.Blocked.IsZero() {
 		b.Blocked = b.Blocked.Add(-d)
 	}
+	b.Refused = b.Refused.moved(-d)
 	b.Meters = slices.Clone(b.Meters)
 	for k, s := range b.Meters {
 		if !s.Slowed.IsZero() {

@@ -35,6 +35,7 @@ func (b Bucket) Plan(now time.Time, asks []Ask, until time.Time) []time.Time {
 		for k := range n {
 			b.Meters[k] = b.Meters[k].planned(n[k], at)
 		}
+		b.space(at)
 	}
 	return starts
 }

@@ -23,7 +23,11 @@ const (
 	OpRelease Op = "release"
 	// OpBlock lets nothing start for a time.
 	OpBlock Op = "block"
-	// OpUnblock ends the block in force.
+	// OpRefuse says that the provider refused the call of a start: the bucket stops for a time, or the caller waits alone.
+	OpRefuse Op = "refuse"
+	// OpAnswered says that the call of a start had a good answer. It ends a row of refusals.
+	OpAnswered Op = "answered"
+	// OpUnblock ends the block in force, and forgets refusals.
 	OpUnblock Op = "unblock"
 	// OpRenew extends the Lease. StateRefused says that the bucket has no such lease any more.
 	OpRenew Op = "renew"
@@ -40,7 +44,8 @@ const atOnce = 10 * time.Nanosecond
 type Request struct {
 	Op Op
 	// Tokens are in the order of the limit's meters: the charge, for OpSettle what is given back, for OpSync what is
-	// left, where a negative number means not known. Nil for OpBlock, OpUnblock, OpRenew and OpRefresh.
+	// left, where a negative number means not known. Nil for OpBlock, OpAnswered, OpUnblock, OpRenew and OpRefresh, and
+	// for an OpRefuse that does not know the size of the call.
 	Tokens []float64
 	// Promoted says that the task has waited its turn (OpStart): only the started balance counts.
 	Promoted bool
@@ -49,13 +54,19 @@ type Request struct {
 	Reserved bool
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
-	// For is how long an OpBlock lasts, or how old the news of an OpSync is. For an OpSettle with an ID it is how long
+	// For is how long an OpBlock lasts, how long an OpRefuse asks to wait (zero if it names no time), or how old the news
+	// of an OpSync is. For an OpSettle with an ID it is how long
 	// ago the settlement was first sent, zero the first time. For an OpStart, an OpAllow and an OpRenew it is how long
 	// the Lease lasts.
 	For time.Duration
 	// Lease is the ID of the lease for what the start takes of a meter of calls in flight; zero where the limit has none.
 	// A start with the lease of an earlier one replaces that.
 	Lease int64
+	// By is the caller of an OpRefuse or OpAnswered, Began when its call was granted, on the store's clock, and Reason why
+	// it was refused; empty means ReasonLimit.
+	By     int64
+	Began  time.Time
+	Reason Reason
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// HoldEnd is the HoldEnd of the start that an OpSettle gives tokens back of: they hold no longer. Zero for none.
@@ -83,7 +94,11 @@ func (r Request) Fits(l Limit) bool {
 		longest = LeaseKept
 	case OpSettle, OpSync:
 		least = -LargestAmount
-	case OpReserve, OpRelease, OpBlock, OpUnblock, OpRefresh:
+	case OpRefuse:
+		if !r.Reason.known() {
+			return false
+		}
+	case OpReserve, OpRelease, OpBlock, OpAnswered, OpUnblock, OpRefresh:
 	default:
 		return false
 	}
@@ -164,6 +179,7 @@ func (b Bucket) differs(before Bucket) bool {
 			a.Slowed.Equal(b.Slowed) && a.sameLeases(b)
 	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
+		b.Refused != before.Refused ||
 		!slices.Equal(b.Settled, before.Settled)
 }
 
@@ -195,7 +211,12 @@ func (b *Bucket) answer(l Limit, r Request) Answer {
 		b.release(r.Tokens)
 	case OpBlock:
 		return b.block(l, r.For)
+	case OpRefuse:
+		return b.refuse(l, r)
+	case OpAnswered:
+		b.answered(r)
 	case OpUnblock:
+		b.Refused = nil
 		b.unblock()
 	case OpRefresh:
 	}
@@ -247,6 +268,7 @@ func (b *Bucket) take(r Request, w time.Duration) {
 			*s = s.hold(n, roundUp(begins, holdStep))
 		}
 	}
+	b.space(b.At.Add(w))
 }
 
 // reserve promises tokens that are there in w, or only says so where max_reserved or max_wait does not allow a promise.
@@ -281,16 +303,21 @@ func (b *Bucket) release(n []float64) {
 func (b *Bucket) block(l Limit, d time.Duration) Answer {
 	end := b.At.Add(min(d, l.MaxBlock))
 	if d > 0 && end.After(b.Blocked) {
-		b.slow()
-		b.Blocked = end
-		for k := range b.Meters {
-			if s := &b.Meters[k]; !s.Filling.windowed() {
-				s.Started = min(s.Started, 0)
-				s.Reserved = min(s.Reserved, 0)
-			}
-		}
+		b.slow(nil, false)
+		b.stop(end)
 	}
 	return Answer{State: StateSettled, RetryAt: b.Blocked}
+}
+
+// stop lets nothing start until an end. Token buckets are empty then.
+func (b *Bucket) stop(end time.Time) {
+	b.Blocked = end
+	for k := range b.Meters {
+		if s := &b.Meters[k]; !s.Filling.windowed() {
+			s.Started = min(s.Started, 0)
+			s.Reserved = min(s.Reserved, 0)
+		}
+	}
 }
 
 // unblock ends the block in force. From now on tokens come back beside the tokens of tasks that hold until the end of

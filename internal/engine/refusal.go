@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/headway-go/headway/internal/waitlist"
@@ -12,26 +13,21 @@ import (
 // together.
 const refusalsKept = time.Hour
 
-// Refused counts that the provider refused a task, which asks for a block of d. It returns how often the provider did
-// so in a row, and for how long the task's refusals asked before. Both are forgotten an hour after the task should
-// have been back. On an error the count is 1.
-func (s *Engine) Refused(
-	ctx context.Context, t waitlist.Task, d time.Duration,
-) (times int, before time.Duration, err error) {
-	d = max(0, d).Truncate(time.Millisecond)
+// Refused counts that the provider refused a task, which waits for d. It returns how often the provider did so in a
+// row. The count is forgotten an hour after the task should have been back. On an error the count is 1.
+func (s *Engine) Refused(ctx context.Context, t waitlist.Task, d time.Duration) (times int, err error) {
 	pipe := s.redis.TxPipeline()
-	count := pipe.HIncrBy(ctx, refusalsKey(t), refusalsTimes, 1)
-	sum := pipe.HIncrBy(ctx, refusalsKey(t), refusalsBlocked, d.Milliseconds())
-	pipe.PExpire(ctx, refusalsKey(t), d+refusalsKept)
+	count := pipe.Incr(ctx, refusalsKey(t))
+	pipe.PExpire(ctx, refusalsKey(t), max(0, d)+refusalsKept)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return 1, 0, fmt.Errorf("count the refusals of %s: %w", t, err)
+		return 1, fmt.Errorf("count the refusals of %s: %w", t, err)
 	}
-	return int(count.Val()), time.Duration(sum.Val())*time.Millisecond - d, nil
+	return int(count.Val()), nil
 }
 
-// ForgetRefusals sets the count of Refused back to zero. What the task's refusals asked for stays.
+// ForgetRefusals sets the count of Refused back to zero.
 func (s *Engine) ForgetRefusals(ctx context.Context, t waitlist.Task) error {
-	if err := s.redis.HDel(ctx, refusalsKey(t), refusalsTimes).Err(); err != nil {
+	if err := s.redis.Del(ctx, refusalsKey(t)).Err(); err != nil {
 		return fmt.Errorf("forget the refusals of %s: %w", t, err)
 	}
 	return nil
@@ -39,14 +35,18 @@ func (s *Engine) ForgetRefusals(ctx context.Context, t waitlist.Task) error {
 
 // Refusals is the count of Refused; zero where there is none.
 func (s *Engine) Refusals(ctx context.Context, t waitlist.Task) int {
-	n, _ := s.redis.HGet(ctx, refusalsKey(t), refusalsTimes).Int() // for people alone
+	n, _ := s.redis.Get(ctx, refusalsKey(t)).Int() // for people alone
 	return n
 }
 
-// The fields of what is kept of a task's refusals: how many in a row, and milliseconds.
-const (
-	refusalsTimes   = "times"
-	refusalsBlocked = "blocked"
-)
-
 func refusalsKey(t waitlist.Task) string { return "headway:{wait}:refused:" + t.String() }
+
+// aloneMost is the longest time for which a task waits alone after a refusal that names no time.
+const aloneMost = time.Minute
+
+// AloneAfter is for how long a task waits alone after a number of refusals in a row that named no time: from a second
+// on twice as long each time, and by chance up to half as much again.
+func AloneAfter(times int) time.Duration {
+	d := min(aloneMost, time.Second<<min(max(0, times-1), 10))
+	return d + rand.N(d/2) //nolint:gosec // jitter needs no secrecy
+}

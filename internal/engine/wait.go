@@ -101,11 +101,8 @@ func (s *Engine) after(
 // their charge names another one.
 func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reservations.Charge) waitlist.Entry {
 	e := waitlist.Entry{
-		Task: t, Bucket: c.Bucket(), Flow: c.Flow, Tokens: c.Tokens, Urgent: c.Urgent,
+		Task: t, Bucket: c.Bucket(), Flow: flowOf(turn.Charges, c), Tokens: c.Tokens, Urgent: c.Urgent,
 		Reserved: turn.Holds(c) == reservations.StateReserved,
-	}
-	if e.Flow == "" && len(turn.Charges) > 0 && turn.Charges[0].Limit != c.Limit {
-		e.Flow = turn.Charges[0].Bucket()
 	}
 	if s.limiter == nil {
 		return e
@@ -120,6 +117,14 @@ func (s *Engine) entry(ctx context.Context, t waitlist.Task, turn Turn, c reserv
 	seconds := rules.Seconds(rules.Vector(c.Tokens))
 	e.Class, e.Turn, e.Cost = name, seconds/weight, seconds/class.Weight(limit, e.Flow)
 	return e
+}
+
+// flowOf is the flow of a task with these charges in the bucket of c.
+func flowOf(charges []reservations.Charge, c reservations.Charge) string {
+	if len(charges) == 0 || charges[0].Limit == c.Limit {
+		return c.Flow
+	}
+	return reservations.FlowOf([]reservations.Charge{charges[0], c})
 }
 
 // join lets the task wait, together with the tasks of other callers. It returns what the tasks of the waitlist

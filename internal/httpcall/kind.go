@@ -23,6 +23,8 @@ const (
 	// Quota is a call that the service refuses until its account is paid, or gets a larger quota. It is no fault of the
 	// task.
 	Quota Kind = "quota"
+	// Key is a call whose key the service does not accept. It is no fault of the task.
+	Key Kind = "key"
 	// Failed is a call that may succeed later.
 	Failed Kind = "failed"
 	// Unusable is an answer with a good status that is no answer to the call, such as a page. It may have cost as much
@@ -33,7 +35,18 @@ const (
 )
 
 // Refuses says whether the kind asks all callers to wait.
-func (k Kind) Refuses() bool { return k == RateLimit || k == Overload || k == Quota }
+func (k Kind) Refuses() bool { return k == RateLimit || k == Overload || k == Quota || k == Key }
+
+// reason is why a kind refuses.
+func (k Kind) reason() reservations.Reason {
+	switch k { //nolint:exhaustive // the others are limits, or refuse nothing
+	case Quota:
+		return reservations.ReasonQuota
+	case Key:
+		return reservations.ReasonKey
+	}
+	return reservations.ReasonLimit
+}
 
 // Classify says what an answer means by its status and its headers, and how long it asks to wait: zero if it names no
 // time. Any status of 2xx is good.
@@ -66,8 +79,8 @@ const (
 // KindOf says what an answer with this status means. Timed says that it names a time to wait.
 //
 // Some statuses mean an overload only if they name a time: 404, 423 and 424 while a model loads; 408, 409 and 425; the
-// gateways' 502, 504 and 520 to 530. A 403 is then a limit, as of GitHub. A 401 is a failure, because the worker's key
-// is at fault and not the task.
+// gateways' 502, 504 and 520 to 530. A 403 is then a limit, as of GitHub. A 401 is a failure: some services say so of one
+// resource. If the whole service has one key, it is a Key.
 func KindOf(status int, timed bool) Kind {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -105,10 +118,10 @@ func either(is bool, yes, no Kind) Kind {
 }
 
 // Refusal returns the error of a call: a *reservations.RetryAfterError around err if the answer asks all callers to
-// wait and named a time.
+// wait.
 func Refusal(err error, kind Kind, wait time.Duration) error {
-	if wait > 0 && kind.Refuses() {
-		return reservations.RetryAfter(wait, err)
+	if kind.Refuses() {
+		return reservations.Refused(kind.reason(), wait, err)
 	}
 	return err
 }

@@ -105,9 +105,11 @@ func refused(r Reply, now time.Time) (v Verdict) {
 	}
 	words := v.kind()
 	switch {
+	case r.Status == http.StatusUnauthorized && words != httpcall.Quota:
+		v.Kind = httpcall.Key
 	case v.aboveLimit() && r.Status == http.StatusTooManyRequests, r.Status == http.StatusRequestEntityTooLarge:
 		v.Kind = httpcall.Permanent
-	case words == httpcall.Quota, words.Refuses() && !v.Kind.Refuses() && r.Status != http.StatusUnauthorized:
+	case words == httpcall.Quota, words.Refuses() && !v.Kind.Refuses():
 		v.Kind = words
 	}
 	return v

@@ -434,7 +434,7 @@ var refusals = map[string]judged{
 		status: 429, header: map[string]string{"RateLimit": `"burst";r=9;t=2, "daily";r=0;t=30`},
 		kind: httpcall.RateLimit, wait: 30 * time.Second,
 	},
-	"a refused key": {status: 401, body: `{"error":{"code":"invalid_api_key"}}`, kind: httpcall.Failed},
+	"a refused key": {status: 401, body: `{"error":{"code":"invalid_api_key"}}`, kind: httpcall.Key},
 	"unprocessable": {
 		status: 422, header: map[string]string{"Retry-After": "5"}, kind: httpcall.Permanent, wait: 5 * time.Second,
 	},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,7 +19,7 @@ import (
 var ErrMalformed = errors.New("malformed bucket document")
 
 // Fields are the names of all fields of a stored bucket.
-func Fields() []string { return []string{"at", "gen", "v", "blocked", "meters", "ids", "forgot"} }
+func Fields() []string { return []string{"at", "gen", "v", "blocked", "refused", "meters", "ids", "forgot"} }
 
 // registry stores moments as nanoseconds since 1970, so that no rounding changes a bucket; zero stands for the zero
 // time. It reads dates as well.
@@ -87,6 +88,9 @@ func Check(b *bucket.Bucket) error {
 	if b.At.IsZero() { // only a bucket that is not stored has no moment
 		b.At = time.Unix(0, 0).UTC()
 	}
+	if r := b.Refused; r != nil && (r.Times < 0 || r.Gap < 0 || slices.ContainsFunc(r.By, negative)) {
+		return fmt.Errorf("%w: refusals %+v: nothing may be negative", ErrMalformed, *r)
+	}
 	for _, m := range b.Meters {
 		if fault := faultOf(m); fault != "" {
 			return fmt.Errorf("%w: meter %q: %s", ErrMalformed, m.Name, fault)
@@ -95,10 +99,14 @@ func Check(b *bucket.Bucket) error {
 	return nil
 }
 
+func negative(r bucket.Refuser) bool { return r.Stopped < 0 }
+
 // faultOf says why the meter can't be one of a bucket; empty where it can.
 func faultOf(m bucket.Balance) string {
 	f := m.Filling
-	for _, x := range []float64{m.Started, m.Reserved, f.Rate, f.Capacity, f.Headroom, f.Least, f.Most} {
+	for _, x := range []float64{
+		m.Started, m.Reserved, m.Ceiling, m.Climb, f.Rate, f.Capacity, f.Headroom, f.Least, f.Most,
+	} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Sprintf("%v is not a number of tokens", x)
 		}

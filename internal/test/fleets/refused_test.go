@@ -1,0 +1,182 @@
+package fleets_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
+)
+
+// spend is a task that takes only tokens from the API.
+type spend struct {
+	N      int     `json:"n"`
+	Tokens float64 `json:"tokens"`
+}
+
+func (spend) TaskType() string { return "spend" }
+
+func (s spend) Charges() []reservations.Charge {
+	return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"tokens": s.Tokens}}}
+}
+
+// spending starts workers for these tasks. Refuse, if it is not nil, returns the error of a call that is refused.
+func (f *fleet) spending(refuse func() error) {
+	f.Workers(size, func(w *worker.Worker) {
+		caller := f.api.Caller()
+		worker.Handle(w, func(ctx context.Context, job *worker.Job[spend]) error {
+			m, _ := f.begin(w, job.ID, job.Attempt)
+			var err error
+			if refuse != nil {
+				err = refuse()
+			}
+			if err == nil {
+				err = caller.Do(ctx, headwaytest.Call{Tokens: reservations.Tokens{"tokens": job.Args.Tokens}})
+			}
+			f.finish(m, err)
+			return err
+		})
+	}, worker.Config{Events: []func(worker.Event){f.note}})
+}
+
+// The API names no time in its refusals, as many do. An adaptive limit finds its rate all the same, and at most one of
+// twenty calls is refused. Before, 93 % were.
+func TestRefusalsWithoutATime(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		most  time.Duration // of a call
+		burst float64       // of the API
+		use   float64
+	}{
+		{"short calls", 500 * time.Millisecond, 2, .75},
+		{"long calls and a burst", 10 * time.Second, 20, .65},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const rate = 2
+			adaptive := reservations.PerMinute("requests", 60)
+			adaptive.Adaptive = reservations.Adaptive{Max: 3000, Ramp: 20 * time.Second}
+			api := headwaytest.Provider{
+				Meters:  []reservations.Meter{perSecond(rate, c.burst)},
+				Latency: headwaytest.Between(c.most/10, c.most), NoRetryAfter: true,
+			}
+			in(t, world{limits: []reservations.Limit{limit(adaptive)}, provider: api}, func(f *fleet) {
+				f.start(size)
+				f.Backlog(700, numbered)
+				f.Run(5 * time.Minute)
+				r := f.Report()
+				got, all := r.Providers["api"], rate*f.Elapsed().Seconds()
+				if got.Count*20 > got.Calls+got.Count || float64(got.Calls) < c.use*all {
+					t.Errorf("%d calls were good and %d refused, want %g and one of twenty", got.Calls, got.Count, c.use*all)
+				}
+				if r.Left == 0 || r.Lost > 0 || r.Failed > 0 {
+					t.Error(r)
+				}
+			})
+		})
+	}
+}
+
+// The API refuses each call, and names no time. The limit is one of tokens only, so nothing else keeps calls apart.
+// There is less than a call a second. When the API works again, all tasks run, and none has used a retry.
+func TestEverythingIsRefused(t *testing.T) {
+	in(t, world{
+		limits: []reservations.Limit{limit(reservations.PerMinute("tokens", 60_000))}, provider: usual,
+	}, func(f *fleet) {
+		const lasts = 31 * time.Second
+		refused := 0
+		f.spending(func() error {
+			if f.Elapsed() > lasts {
+				return nil
+			}
+			refused++
+			return tasks.RetryAfter(0, errors.New("429 Too Many Requests"))
+		})
+		f.Backlog(200, func(n int) tasks.Args { return spend{N: n, Tokens: 1000} })
+		f.Run(lasts)
+		if refused > 31 || refused < 4 {
+			t.Errorf("%d calls in %v", refused, lasts)
+		}
+		f.end(200)
+		if last := f.made()[len(f.made())-1].at; last.Sub(f.made()[0].at) > 5*time.Minute {
+			t.Errorf("the last call was %v after the first", last.Sub(f.made()[0].at))
+		}
+		f.wantAttempts(1)
+	})
+}
+
+// wantAttempts fails if a task used more attempts.
+func (f *fleet) wantAttempts(most int) {
+	f.t.Helper()
+	for _, m := range f.made() {
+		if m.attempt > most {
+			f.t.Errorf("task %s used attempt %d", m.task, m.attempt)
+		}
+	}
+}
+
+// The account has no quota left for an hour. One call at growing intervals asks for it, nothing is lost, and no task
+// uses a retry, however often it is refused.
+func TestQuotaExhausted(t *testing.T) {
+	in(t, world{
+		limits: []reservations.Limit{limit(reservations.PerMinute("tokens", 60_000))}, provider: usual,
+	}, func(f *fleet) {
+		const from, lasts = time.Second, time.Hour
+		refused, soon := 0, 0
+		f.spending(func() error {
+			if at := f.Elapsed(); at < from || at > from+lasts {
+				return nil
+			}
+			if refused++; f.Elapsed() < from+5*time.Second {
+				soon++
+			}
+			return reservations.Refused(reservations.ReasonQuota, 0, errors.New("insufficient_quota"))
+		})
+		f.Backlog(200, func(n int) tasks.Args { return spend{N: n, Tokens: 1000} })
+		f.Run(from + lasts/2)
+		v, err := f.Worker(0).Limiter.View(f.Context(), "api", "")
+		if err != nil || v.Refusing != reservations.ReasonQuota || v.RefusingFor < lasts/3 || v.Blocked == 0 {
+			t.Errorf("%+v, %v", v, err)
+		}
+		f.Run(lasts / 2)
+		if asked := refused - soon; soon > 2 || asked < 5 || asked > 15 {
+			t.Errorf("%d calls within 5 s, %d after that", soon, asked)
+		}
+		f.Run(10 * time.Minute)
+		f.end(200)
+		f.wantAttempts(1)
+	})
+}
+
+// One of three workers has a wrong key. Its calls only delay their own tasks, as long as the other workers get good
+// answers.
+func TestOneWorkerWithAWrongKey(t *testing.T) {
+	in(t, world{limits: []reservations.Limit{requestsOnly}, provider: usual}, func(f *fleet) {
+		refused, wrong := 0, (*worker.Worker)(nil)
+		f.Workers(size, func(w *worker.Worker) {
+			caller := f.api.Caller()
+			if wrong == nil {
+				wrong = w
+			}
+			worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
+				m, _ := f.begin(w, job.ID, job.Attempt)
+				if w == wrong {
+					refused++
+					f.finish(m, nil)
+					return reservations.Refused(reservations.ReasonKey, 0, errors.New("401 Unauthorized"))
+				}
+				err := caller.Do(ctx, headwaytest.Call{})
+				f.finish(m, err)
+				return err
+			})
+		})
+		f.Backlog(600, numbered)
+		r := f.end(600)
+		if f.wantAttempts(1); r.LastStart > 3*time.Minute || refused == 0 {
+			t.Errorf("%d calls were refused: %v", refused, r)
+		}
+	})
+}
