@@ -38,7 +38,7 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 				Tokens: []float64{amounts[random.IntN(len(amounts))]},
 			}
 			if r.Op = bucket.OpSync; random.IntN(2) == 0 {
-				r.Op, r.Tokens = bucket.OpBlock, nil
+				r.Op = []bucket.Op{bucket.OpBlock, bucket.OpRefuse}[random.IntN(2)]
 			}
 			b, _ = bucket.Step(b, limit.Rules(), now, r)
 			check(fmt.Sprintf("%s of %v for %v", r.Op, r.Tokens, r.For))

@@ -84,7 +84,7 @@ func extremeLimit(r *rand.Rand) reservations.Limit {
 func extremeRequest(r *rand.Rand, l reservations.Limit) bucket.Request {
 	ops := []bucket.Op{
 		bucket.OpStart, bucket.OpStart, bucket.OpReserve, bucket.OpAllow, bucket.OpSettle,
-		bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRelease,
+		bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRelease, bucket.OpRefuse, bucket.OpAnswered,
 	}
 	q := bucket.Request{
 		Op: ops[r.IntN(len(ops))], Promoted: r.IntN(2) == 0, Reserved: r.IntN(2) == 0,

@@ -46,6 +46,7 @@ func FuzzStep(f *testing.F) {
 		ops := []bucket.Op{
 			bucket.OpStart, bucket.OpStart, bucket.OpReserve, bucket.OpAllow, bucket.OpSettle,
 			bucket.OpRelease, bucket.OpBlock, bucket.OpSync, bucket.OpRefresh, "unknown",
+			bucket.OpRefuse, bucket.OpAnswered,
 		}
 		var b bucket.Bucket
 		passed, blocked := 0., 0.

@@ -24,6 +24,8 @@ const (
 	climbCalls = 50
 	// climbLeast is how long that takes at least, in seconds, if the refusal named no time, so that the bucket paused.
 	climbLeast = 20
+	// climbMost is how long it takes at most, in seconds: a call that is too large must not hold the rate down.
+	climbMost = 60
 	// ceilingPast is how far above the rate of the last refusal the rate climbs as fast as its ramp again.
 	ceilingPast = 1.5
 	// learnedFor is how long an unused meter without a ramp keeps its rate.
@@ -85,7 +87,7 @@ func (b *Bucket) slow(call []float64, paused bool) {
 		s := &b.Meters[k]
 		rate := s.Filling.Rate
 		if b.slowOne(k, slowedFor) && k < len(call) && call[k] > 0 {
-			seconds := climbCalls * call[k] / rate
+			seconds := min(climbMost, climbCalls*call[k]/rate)
 			if paused {
 				seconds = max(seconds, climbLeast)
 			}

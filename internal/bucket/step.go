@@ -176,7 +176,7 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []A
 func (b Bucket) differs(before Bucket) bool {
 	same := func(a, b Balance) bool {
 		return a.Started == b.Started && a.Reserved == b.Reserved && a.Filling == b.Filling &&
-			a.Slowed.Equal(b.Slowed) && a.sameLeases(b)
+			a.Slowed.Equal(b.Slowed) && a.Climb == b.Climb && a.sameLeases(b)
 	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		b.Refused != before.Refused ||
@@ -216,7 +216,7 @@ func (b *Bucket) answer(l Limit, r Request) Answer {
 	case OpAnswered:
 		b.answered(r)
 	case OpUnblock:
-		b.Refused = nil
+		b.forget()
 		b.unblock()
 	case OpRefresh:
 	}
@@ -317,6 +317,14 @@ func (b *Bucket) stop(end time.Time) {
 			s.Started = min(s.Started, 0)
 			s.Reserved = min(s.Reserved, 0)
 		}
+	}
+}
+
+// forget forgets what the provider refused.
+func (b *Bucket) forget() {
+	b.Refused = nil
+	for k := range b.Meters {
+		b.Meters[k].Ceiling, b.Meters[k].Climb = 0, 0
 	}
 }
 

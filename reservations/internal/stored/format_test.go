@@ -18,6 +18,10 @@ func whole() bucket.Bucket {
 	return bucket.Bucket{
 		At: at, Generation: 1_767_225_600_123, Version: 7, Blocked: at.Add(time.Second), Settled: []int64{5, -6},
 		Forgot: at.Add(-time.Hour),
+		Refused: &bucket.Refused{
+			Reason: bucket.ReasonQuota, Times: 3, Since: at.Add(-2), At: at.Add(-1), Gap: time.Second, Paused: at.Add(time.Second),
+			Good: at.Add(-3), By: []bucket.Refuser{{ID: 4, Stopped: time.Minute, At: at.Add(-1)}},
+		},
 		Meters: []bucket.Balance{
 			{
 				Name: "tokens", Started: 1.5, Reserved: -2.25, Slowed: at.Add(time.Nanosecond),
@@ -69,6 +73,13 @@ func TestFormat(t *testing.T) {
 				 "leased": [{"i": {"$numberLong": "11"}, "u": {"$numberLong": "1767225625123456789"},
 				             "n": {"$numberDouble": "1.0"}}]}
 			],
+			"refused": {
+				"w": "quota", "n": {"$numberInt": "3"}, "f": {"$numberLong": "1767225600123456787"},
+				"a": {"$numberLong": "1767225600123456788"}, "g": {"$numberLong": "1000000000"},
+				"p": {"$numberLong": "1767225601123456789"}, "o": {"$numberLong": "1767225600123456786"},
+				"b": [{"i": {"$numberLong": "4"}, "s": {"$numberLong": "60000000000"},
+				       "a": {"$numberLong": "1767225600123456788"}}]
+			},
 			"ids": [{"$numberLong": "5"}, {"$numberLong": "-6"}],
 			"forgot": {"$numberLong": "1767222000123456789"}
 		}`: whole(),
@@ -81,6 +92,7 @@ func TestFormat(t *testing.T) {
 				{"n": "m", "s": {"$numberDouble": "0.0"}, "r": {"$numberDouble": "0.0"},
 				 "rate": {"$numberDouble": "1.0"}, "cap": {"$numberDouble": "0.0"}}
 			],
+			"refused": null,
 			"ids": null,
 			"forgot": {"$numberLong": "0"}
 		}`: {At: time.Unix(1, 0).UTC(), Version: 1, Meters: []bucket.Balance{{Name: "m", Filling: bucket.Filling{Rate: 1}}}},

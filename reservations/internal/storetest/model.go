@@ -124,7 +124,7 @@ func (m *model) randomRequest() bucket.Request {
 	r := bucket.Request{
 		Op: pick(m.r, bucket.OpStart, bucket.OpStart, bucket.OpStart, bucket.OpReserve,
 			bucket.OpAllow, bucket.OpSettle, bucket.OpSettle, bucket.OpRelease, bucket.OpRenew,
-			bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRefresh),
+			bucket.OpBlock, bucket.OpUnblock, bucket.OpSync, bucket.OpRefresh, bucket.OpRefuse, bucket.OpAnswered),
 		Promoted: m.r.IntN(3) == 0, Urgent: m.r.IntN(4) == 0, Up: m.r.IntN(2) == 0, Dry: m.r.IntN(8) == 0,
 	}
 	r.Reserved = r.Promoted && m.r.IntN(2) == 0
@@ -136,6 +136,13 @@ func (m *model) randomRequest() bucket.Request {
 	switch r.Op {
 	case bucket.OpRenew:
 		return r
+	case bucket.OpRefuse, bucket.OpAnswered:
+		r.By, r.Began = (1+m.r.Int64N(20))*anyID, m.bucket.At.Add(-pick(m.r, 0, 1, time.Second, time.Minute))
+		if r.Op == bucket.OpAnswered {
+			return r
+		}
+		r.For = pick(m.r, 0, 0, time.Second, time.Hour)
+		r.Reason = pick(m.r, "", bucket.ReasonLimit, bucket.ReasonQuota, bucket.ReasonKey)
 	case bucket.OpUnblock, bucket.OpRefresh:
 		return r
 	case bucket.OpBlock:
