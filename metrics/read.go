@@ -147,6 +147,9 @@ func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
 			until = unix(f.viewed) + b.Blocked
 		}
 		all = append(all, f.gauge(metric.BlockedUntil, until, b.Limit, key))
+		for _, why := range []reservations.Reason{reservations.ReasonQuota, reservations.ReasonKey} {
+			all = append(all, f.gauge(metric.Stopped, truth(b.Refusing == string(why)), b.Limit, key, string(why)))
+		}
 		for _, m := range b.Meters {
 			all = append(all,
 				f.gauge(metric.Capacity, m.Capacity, b.Limit, key, m.Meter),

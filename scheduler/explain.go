@@ -179,7 +179,8 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
-	if v.Blocked > 0 && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) {
+	stopped := v.Refusing.Stops() && e.Reason == ReasonProvider // the task asked last
+	if (v.Blocked > 0 || v.Refusing.Stops()) && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) || stopped {
 		if e.Reason = ReasonBlocked; e.Until.IsZero() {
 			e.Until = e.Now.Add(v.Blocked)
 		}

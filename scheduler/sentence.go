@@ -77,6 +77,10 @@ func (e Explanation) sentence() string {
 		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
 			", or when the store answers"
 	case ReasonBlocked:
+		if why := e.Bucket.Refusing.Sentence(); why != "" {
+			return fmt.Sprintf("waits for %s, which has stopped for %s because %s; it is asked again %s, and the task is %s",
+				limit, engine.RoundText(e.Bucket.RefusingFor), why, in(e.Bucket.Blocked), place) + cause(e.Cause)
+		}
 		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
 			limit, engine.RoundText(e.Bucket.Blocked), start)
 	case ReasonInFlight:
@@ -121,17 +125,17 @@ func (e Explanation) slots() string {
 // at its start or within a minute.
 func (e Explanation) orphanSentence() string {
 	const lost = "was running on a worker that is gone"
-	in := max(0, e.Until.Sub(e.Now))
-	when := "in " + engine.RoundText(in)
+	left := max(0, e.Until.Sub(e.Now))
+	when := "in " + engine.RoundText(left)
 	switch {
-	case e.Workers == 0 && in == 0:
+	case e.Workers == 0 && left == 0:
 		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back at once"
 	case e.Workers == 0:
 		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back " + when + " at the earliest"
-	case in == 0:
+	case left == 0:
 		when = "within a minute"
 	default:
-		when += " to " + engine.RoundText(in+asynqdb.RecoverEvery)
+		when += " to " + engine.RoundText(left+asynqdb.RecoverEvery)
 	}
 	return lost + ": asynq puts it back " + when + ", and another worker runs it again"
 }
@@ -147,8 +151,10 @@ func (e Explanation) unserved(start string) string {
 }
 
 // when is "in 12.3s", or "now".
-func (e Explanation) when() string {
-	if d := e.Until.Sub(e.Now); d > time.Millisecond {
+func (e Explanation) when() string { return in(e.Until.Sub(e.Now)) }
+
+func in(d time.Duration) string {
+	if d > time.Millisecond {
 		return "in " + engine.RoundText(d)
 	}
 	return "now"

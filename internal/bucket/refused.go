@@ -19,6 +19,18 @@ const (
 // Stops says whether only people can end what the provider refuses for.
 func (r Reason) Stops() bool { return r == ReasonQuota || r == ReasonKey }
 
+// Sentence says what people have to act on; empty if they need not.
+func (r Reason) Sentence() string {
+	switch r {
+	case ReasonQuota:
+		return "the provider says that the account has no quota left"
+	case ReasonKey:
+		return "the provider does not accept the key"
+	case ReasonLimit:
+	}
+	return ""
+}
+
 // known says whether a request may have the reason.
 func (r Reason) known() bool { return r == "" || r == ReasonLimit || r.Stops() }
 

@@ -47,6 +47,17 @@ func (all Providers) For(limit string) (Provider, bool) {
 	return all[i], true
 }
 
+// Addresses are the addresses of the providers by their limits.
+func (all Providers) Addresses() map[string]string {
+	addresses := map[string]string{}
+	for _, p := range all {
+		for _, limit := range p.Limits {
+			addresses[limit] = p.BaseURL
+		}
+	}
+	return addresses
+}
+
 // Check returns an error if the calls of a limit go to no provider of the file.
 func (all Providers) Check(limit string) error {
 	if _, known := all.For(limit); known || len(all) == 0 {

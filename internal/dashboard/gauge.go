@@ -76,6 +76,10 @@ func bucketState(b overview.Bucket) string {
 	switch {
 	case b.FailedIn > 0, b.Fault != "":
 		return "not answering"
+	case b.Refusing == string(reservations.ReasonQuota):
+		return "quota exhausted"
+	case b.Refusing == string(reservations.ReasonKey):
+		return "key not accepted"
 	case b.Blocked > 0:
 		return "blocked"
 	case b.Waiting > 0:

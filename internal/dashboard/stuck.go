@@ -129,6 +129,10 @@ func (f *fleet) stuckBuckets(add addProblem) {
 		case b.FailedIn > 0:
 			add(severe, link, "Check the store of the buckets.",
 				"The bucket of %s could not be asked: %s. It is asked again in %s.", b.Bucket, who, seconds(b.FailedIn))
+		case b.Stopped() != "":
+			add(severe, link, "Pay, raise the quota or set the key; `"+shell.Command("headway limits unblock", b.Bucket)+
+				"` asks at once.", "The limit %s has stopped for %s, because %s: %s.", b.Bucket, seconds(b.RefusingFor),
+				b.Stopped(), who)
 		case b.Blocked > 0 && b.Waiting > 0:
 			add(slow, link, "`"+shell.Command("headway limits unblock", b.Bucket)+"` ends the block.",
 				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)

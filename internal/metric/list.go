@@ -62,6 +62,7 @@ const (
 	Level         = "headway_meter_level_tokens"
 	Reserved      = "headway_meter_reserved_tokens"
 	BlockedUntil  = "headway_bucket_blocked_until_timestamp_seconds"
+	Stopped       = "headway_bucket_stopped"
 	WaitingTasks  = "headway_waitlist_tasks"
 	WaitingTokens = "headway_waitlist_tokens"
 	WaitlistEnd   = "headway_waitlist_end_timestamp_seconds"
@@ -138,6 +139,10 @@ func limitMetrics() []Metric {
 		fleetGauge(BlockedUntil,
 			"Until when nothing starts because a provider refused a call; 0 if the bucket is not blocked.",
 			labelLimit, labelKey),
+		fleetGauge(Stopped,
+			"1 if the bucket has stopped until people act, because the provider refuses calls for this reason (quota: the "+
+				"account has none left; key: it is not accepted), 0 if not.",
+			labelLimit, labelKey, labelReason),
 		fleetGauge(WaitingTasks, "Tasks in the waitlist: waiting, or promoted and on their way to start.",
 			labelLimit, labelKey, labelState),
 		fleetGauge(WaitingTokens, "Tokens that the waiting and promoted tasks take together.",
@@ -186,7 +191,7 @@ func startMetrics() []Metric {
 		counter(Settled, "Tokens that these tasks really used; divided by the estimated ones it is the quality of estimates.",
 			labelLimit, labelKey, labelMeter),
 		counter(Unsettled, "Settlements that were given up: the estimate stays charged.", labelLimit),
-		counter(Refusals, "Calls that a provider refused with a time to wait (429 with Retry-After).", labelLimit, labelKey),
+		counter(Refusals, "Calls that a provider refused, with and without a time to wait.", labelLimit, labelKey),
 		counter(Syncs, "Corrections of buckets by what a provider said is left: applied or failed.", labelLimit, labelResult),
 	}
 }

@@ -26,6 +26,10 @@ type Bucket struct {
 	// DoneIn is when all reserved tokens will have come back.
 	DoneIn  float64 `json:"done_in_seconds"`
 	Blocked float64 `json:"blocked_seconds"`
+	// Refusing says why the provider refused the last call: limit, quota or key. RefusingFor is for how long it has
+	// refused calls. Both are left out after a good answer.
+	Refusing    string  `json:"refusing,omitempty"`
+	RefusingFor float64 `json:"refusing_seconds,omitempty"`
 	// FailedIn is for how long the bucket is left alone because it could not be asked.
 	FailedIn float64 `json:"failed_seconds,omitempty"`
 	// Fault is why the bucket can't be read, while others can. It has no meters then.
@@ -71,7 +75,7 @@ type Meter struct {
 func NewBucket(v reservations.View) Bucket {
 	b := Bucket{
 		Bucket: v.Bucket(), Limit: v.Limit, Key: v.Key, InUse: v.Found, Now: v.Now.UTC(), DoneIn: v.DoneIn.Seconds(),
-		Blocked: v.Blocked.Seconds(),
+		Blocked: v.Blocked.Seconds(), Refusing: string(v.Refusing), RefusingFor: v.RefusingFor.Seconds(),
 	}
 	for _, m := range v.Meters {
 		s := Meter{
@@ -95,6 +99,9 @@ func NewBucket(v reservations.View) Bucket {
 	}
 	return b
 }
+
+// Stopped says in a sentence why only people can end that nothing starts in the bucket; empty if that is not so.
+func (b Bucket) Stopped() string { return reservations.Reason(b.Refusing).Sentence() }
 
 // faultMost bounds the text of a fault, in bytes: a document may have any text in it.
 const faultMost = 300

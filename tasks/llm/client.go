@@ -74,7 +74,7 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 //
 // The error is an *Error, or that of NewCall for a body that can't be sent. It matches reservations.ErrNotCalled if
 // nothing was sent, and tasks.ErrPermanent if no retry can succeed. It is wrapped in a *reservations.RetryAfterError if
-// the provider refused the call (Error.Refused) and named a time.
+// the provider refused the call (Error.Refused).
 func (c *Client) Run(
 	ctx context.Context, call Call, use func(reservations.Tokens), saw ...func(reservations.Observation),
 ) (Answer, error) {

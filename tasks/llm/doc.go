@@ -38,9 +38,9 @@
 // there counts as what its words say. A finish reason is an error only if its name says so; content filters, refusals,
 // tool calls and empty content are answers. [Error].Unusable is set if something else came, such as a page or a stream.
 //
-// A refusal ([Error.Refused]) that names a time is a [reservations.RetryAfterError]: the bucket is blocked for that
-// long, at most for the limit's max_block. A 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words
-// say so. A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its
+// A refusal ([Error.Refused]) is a [reservations.RetryAfterError]: the bucket is blocked for the time that it names, at
+// most for the limit's max_block. Without a time, with a 402, and with a 401, the bucket pauses: see
+// [reservations.Limiter.Refuse]. A 401, 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words say so. A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its
 // kin, or in the body (RetryInfo of Google, retry_after). Without these it is in the message ("try again in 2s"), or in
 // the resets of X-Ratelimit-* and the like.
 //

@@ -65,7 +65,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Refused says whether the provider refused the call for a reason that is no fault of the task: by a limit, because it
-// is overloaded, or because the account has no quota left. Quota says that it is the last of these. The wait is
+// is overloaded, because it does not accept the key (401), or because the account has no quota left. Quota says that it
+// is the last of these. The wait is
 // RetryAfter, which may be zero.
 func (e *Error) Refused() (refused, quota bool) { return e.kind.Refuses(), e.kind == httpcall.Quota }
 

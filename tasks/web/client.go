@@ -39,7 +39,7 @@ func (c *Client) Close() { c.config.HTTPClient.CloseIdleConnections() }
 // stand. Use may be nil.
 //
 // The error is that of Config.Check if the request can't be sent. Any other error is an *Error. An error matches
-// tasks.ErrPermanent if a retry cannot fix it. If the service refused the call (Error.Refused) and named a time, a
+// tasks.ErrPermanent if a retry cannot fix it. If the service refused the call (Error.Refused), a
 // *reservations.RetryAfterError wraps the error.
 func (c *Client) Run(ctx context.Context, r Request, use func(reservations.Tokens)) (Answer, error) {
 	answer, err := c.send(ctx, r)
@@ -54,7 +54,7 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout(c.config.Timeout))
 	defer cancel()
 	ctx, mark := httpcall.Watch(ctx, c.config.HTTPClient)
-	request, secret, err := c.request(ctx, r)
+	request, to, secret, err := c.request(ctx, r)
 	if err != nil {
 		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
 	}
@@ -87,7 +87,11 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 		Answer: answer, RetryAfter: wait, Err: err, kind: kind, secret: secret,
 		message: redact.Cut(string(answer.Body[:min(len(answer.Body), messageLength+1)]), messageLength),
 	}
-	return Answer{}, failed.marked()
+	err = failed.marked()
+	if refusal, refused := errors.AsType[*reservations.RetryAfterError](err); refused {
+		refusal.Elsewhere = c.config.elsewhere(r, to)
+	}
+	return Answer{}, err
 }
 
 // answer returns the answer with all secrets replaced.
@@ -111,24 +115,24 @@ func packing(h http.Header) string {
 	return encoding
 }
 
-// request returns the HTTP request, and whether it contains a secret. The error is as for Config.Check.
-func (c *Client) request(ctx context.Context, r Request) (*http.Request, bool, error) {
+// request returns the HTTP request, where it goes, and whether it contains a secret. The error is as for Config.Check.
+func (c *Client) request(ctx context.Context, r Request) (*http.Request, origin, bool, error) {
 	target, to, err := c.config.target(r)
 	if err != nil {
-		return nil, false, err
+		return nil, to, false, err
 	}
 	header, secret, err := c.config.header(r, to)
 	if err != nil {
-		return nil, false, err
+		return nil, to, false, err
 	}
 	body, kind := r.content()
 	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, false, unsendable("url", "can't be sent")
+		return nil, to, false, unsendable("url", "can't be sent")
 	}
 	if kind != "" && header.Get("Content-Type") == "" {
 		header.Set("Content-Type", kind)
 	}
 	request.Header = header
-	return request, secret, nil
+	return request, to, secret, nil
 }

@@ -31,6 +31,10 @@ type Config struct {
 	AllowHosts []string
 	// Secrets are the values of ${NAME} in headers, by name: capital letters, digits and "_".
 	Secrets map[string]Secret
+	// Providers are the addresses of services, by the limits that their calls take from: "https://api.example.com/v1". A
+	// refusal stops the limit of its task only if the call went to that host; otherwise the task alone waits. A limit that
+	// is not named is stopped by any host.
+	Providers map[string]string
 	// Timeout bounds one call. Defaults to TimeoutDefault.
 	Timeout time.Duration
 	// MaxBody bounds the body of an answer, in bytes, unpacked. Defaults to MaxBodyDefault.
@@ -57,6 +61,11 @@ func (c Config) validate() error {
 	for _, name := range sorted(c.Secrets) {
 		c.checkSecret(name, fault)
 	}
+	for _, limit := range sorted(c.Providers) {
+		if _, err := originAt(c.Providers[limit]); err != nil {
+			fault("providers."+limit, "must be an address with http:// or https://")
+		}
+	}
 	if c.Timeout < 0 {
 		fault("timeout", "%v must not be negative", c.Timeout)
 	}
@@ -78,6 +87,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.HTTPClient = own
 	c.AllowHosts, c.Secrets = slices.Clone(c.AllowHosts), maps.Clone(c.Secrets)
+	c.Providers = maps.Clone(c.Providers)
 	return c
 }
 
@@ -112,6 +122,16 @@ func (c Config) target(r Request) (*url.URL, origin, error) {
 	}
 	target.Host = to.address()
 	return target, to, nil
+}
+
+// elsewhere says whether a call went to another service than that of its last charge's limit.
+func (c Config) elsewhere(r Request, to origin) bool {
+	if len(r.Taken) == 0 {
+		return false
+	}
+	address, named := c.Providers[r.Taken[len(r.Taken)-1].Limit]
+	provider, err := originAt(address)
+	return named && err == nil && provider != to
 }
 
 // redacting returns the values of all secrets, also of proxies, to remove them from texts.

@@ -24,8 +24,8 @@
 // # Answers
 //
 // A status of 2xx is an answer, or one of [Request].OK if that is set. Any other status is an *[Error]. The error is
-// permanent, as in package tasks, if a retry cannot fix it. A refusal that names a time is a
-// [reservations.RetryAfterError], so that no worker of the fleet calls before that time. A 402, 429, 498, 503 and 529
+// permanent, as in package tasks, if a retry cannot fix it. A refusal is a [reservations.RetryAfterError], so that no
+// worker of the fleet calls before its time; [Config.Providers] says of which limits. A 402, 429, 498, 503 and 529
 // is a refusal; a 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or
 // its kin; for a 429, and for a 403 that says that nothing is left, also in a header such as X-Ratelimit-Reset.
 // Redirects are not followed: each call takes one charge. An answer above [Config.MaxBody] is a permanent failure.

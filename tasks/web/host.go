@@ -63,6 +63,15 @@ func originOf(u *url.URL) (origin, error) {
 	return o, nil
 }
 
+// originAt returns the origin of an address.
+func originAt(address string) (origin, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return origin{}, errHost
+	}
+	return originOf(u)
+}
+
 // listed returns the origins that a host of Config.AllowHosts names: "host" on the standard ports, or "host:port". A
 // host of a Secret is for https only, or begins with "http://".
 func listed(host string, secret bool) (all []origin, err error) {

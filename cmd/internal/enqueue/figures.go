@@ -31,6 +31,7 @@ type figures struct {
 	Ended    *time.Time `json:"ended,omitempty"`
 	Duration *float64   `json:"seconds,omitempty"`         // from created to ended
 	Blocked  float64    `json:"blocked_seconds,omitempty"` // the provider refuses calls for so long
+	Stopped  string     `json:"stopped,omitempty"`         // why only people can end that
 	Unsent   int        `json:"lines_not_enqueued,omitempty"`
 	causes
 
@@ -179,7 +180,7 @@ func (f *figures) estimate(l batches.Pace, view reservations.View) {
 	if f.Waiting == 0 || f.Lost > 0 || f.State == batches.StateCancelled {
 		return
 	}
-	f.Blocked = view.Blocked.Seconds()
+	f.Blocked, f.Stopped = view.Blocked.Seconds(), view.Refusing.Sentence()
 	floor = math.Max(floor, f.Blocked)
 	measured, ok := l.Left(f.Waiting)
 	switch {

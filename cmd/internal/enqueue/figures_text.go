@@ -72,7 +72,10 @@ func (f *figures) why() (parts []string) {
 	if f.State != batches.StateOpen {
 		return parts
 	}
-	if f.Blocked > 0 {
+	if f.Stopped != "" {
+		parts = append(parts, fmt.Sprintf("limit %s has stopped: %s; it is asked again in %s",
+			lastBucket(f.Limit).Bucket(), f.Stopped, leftText(f.Blocked)))
+	} else if f.Blocked > 0 {
 		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s",
 			lastBucket(f.Limit).Bucket(), leftText(f.Blocked)))
 	}

@@ -76,6 +76,7 @@ func newClients(
 	}
 	settings := c.HTTP.Client(getenv)
 	settings.Memory, settings.HTTPClient = memory, hosts
+	settings.Providers = c.Providers.Addresses()
 	if all.requests, err = web.NewClient(settings); err != nil {
 		return clients{}, cli.Usage("http.%w", err)
 	}

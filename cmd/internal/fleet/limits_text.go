@@ -62,7 +62,10 @@ func printBucket(s screen, b overview.Bucket) {
 	if len(b.Flows) > 0 {
 		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
-	if b.Blocked > 0 {
+	if why := b.Stopped(); why != "" {
+		fmt.Fprintf(s, "  stopped for %s: %s; it is asked again in %s\n", cli.Seconds(b.RefusingFor), why,
+			cli.Seconds(b.Blocked))
+	} else if b.Blocked > 0 {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `headway limits unblock` ends that\n",
 			cli.Seconds(b.Blocked))
 	}
