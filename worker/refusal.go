@@ -45,14 +45,19 @@ func (g *guard) end(ctx context.Context, d *delivery, err error) ending {
 	if len(d.claims) > 0 {
 		most = g.longestBlock(d.charge())
 	}
-	e.refusal.After = min(e.refusal.After, most)
+	named := e.refusal.After
+	e.refusal.After = min(named, most)
 	e.times = g.count(ctx, d, e.refusal)
 	if e.alone = len(d.claims) == 0 || e.refusal.Elsewhere; !e.alone {
 		e.blocked, e.cause = g.refused(ctx, d, e.refusal)
 		e.alone = e.blocked.State == reservations.StateRefused
 	}
-	if e.alone && e.refusal.After <= 0 {
+	switch {
+	case e.alone && named <= 0:
 		e.refusal.After = min(engine.AloneAfter(e.times), most)
+	case e.alone: // max_block is for the others
+		longer := min(reservations.MaxBlockDefault, most<<min(e.times, 10))
+		e.refusal.After = min(named, max(most, longer))
 	}
 	if e.alone && len(d.claims) > 0 {
 		g.logCharge(ctx, d, d.charge(), slog.LevelInfo, "refused by the provider, only the task waits",

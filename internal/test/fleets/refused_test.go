@@ -3,6 +3,7 @@ package fleets_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -179,4 +180,50 @@ func TestOneWorkerWithAWrongKey(t *testing.T) {
 			t.Errorf("%d calls were refused: %v", refused, r)
 		}
 	})
+}
+
+// Each call of 15 tasks is refused for three years. They stop the limit for twice max_block in all, whether a tenant
+// names its flow or not. Beside that, the 15 other tasks wait for their turns. Before, they took 34.9 s.
+func TestRoguesStopALimitOnce(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		good, rogue func(n int) call
+	}{
+		{"no flows", func(n int) call { return call{N: n} }, func(n int) call { return call{N: n, Series: "rogue"} }},
+		{
+			"flows", func(n int) call { return call{N: n, Flow: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Flow: "rogue"} },
+		},
+		{
+			"a flow for each", func(n int) call { return call{N: n, Flow: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Flow: fmt.Sprint("rogue", n)} },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shared := limit(perSecond(10, 10))
+			shared.MaxBlock = 2 * time.Second
+			in(t, world{limits: []reservations.Limit{shared}, provider: usual}, func(f *fleet) {
+				f.Workers(size, func(w *worker.Worker) {
+					caller := f.api.Caller()
+					worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
+						if job.Args.Series != "" {
+							return tasks.RetryAfter(99_999_999*time.Second, errors.New("429 Too Many Requests"))
+						}
+						m, _ := f.begin(w, job.ID, job.Attempt)
+						err := caller.Do(ctx, headwaytest.Call{})
+						f.finish(m, err)
+						return err
+					})
+				})
+				for n := range 15 {
+					f.Enqueue(c.rogue(n))
+					f.Enqueue(c.good(n))
+				}
+				f.await(15)
+				if took := f.Elapsed(); took > 10*time.Second {
+					t.Errorf("the good tasks took %v", took)
+				}
+			})
+		})
+	}
 }
