@@ -48,8 +48,15 @@ func TestShowsTheFleet(t *testing.T) {
 	if _, err := b.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
+	quota := reservations.Refusal{Reason: reservations.ReasonQuota}
+	if _, err := b.limiter.Refuse(t.Context(), reservations.Charge{Limit: "api", Key: "acme"}, quota); err != nil {
+		t.Fatal(err)
+	}
 	before := time.Now()
 	got := b.gather(t)
+	wantValue(t, got, 1, "headway_bucket_stopped", "acme", "api", "quota")
+	wantValue(t, got, 0, "headway_bucket_stopped", "acme", "api", "key")
+	wantValue(t, got, 0, "headway_bucket_stopped", "", "api", "quota")
 	shown, err := overview.Reader{Limiter: b.limiter, Scheduler: b.sched}.One(t.Context(), "api", "acme")
 	if err != nil {
 		t.Fatal(err)

@@ -94,6 +94,17 @@ func stories() map[string]story {
 			sentence: `waits for limit blocked, in which nothing starts for \S+s because a provider refused a call: it is ` +
 				start + `;.*`,
 		},
+		"quota": {
+			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
+				r := reservations.Refusal{Reason: reservations.ReasonQuota}
+				if _, err := w.limiter.Refuse(ctx, c, r); err != nil {
+					return err
+				}
+				return askInVain(ctx, w, t, c)
+			}, state: "retry", reason: scheduler.ReasonBlocked, waits: true, reserved: true,
+			sentence: `waits for limit quota, which has stopped for \S+s because the provider says that the account has no ` +
+				`quota left; it is asked again in \S+s, and the task is number 1 of 1 in its waitlist;.*`,
+		},
 		"refused": {
 			deliver: refused, state: "retry", reason: scheduler.ReasonProvider, waits: true,
 			sentence: `was refused by its provider 2 times in a row, and is ` + start + ` of limit refused: 429 slow down;.*`,

@@ -269,6 +269,27 @@ func TestKindsOfFailures(t *testing.T) {
 	}
 }
 
+// A refusal stops a limit only if the call went to the service of the limit.
+func TestRefusalsOfOtherServices(t *testing.T) {
+	t.Parallel()
+	address := testenv.Raw(t, "HTTP/1.1 429 Slow\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+	client := newClient(t, web.Config{AllowHosts: []string{address}, Providers: map[string]string{
+		"own": "http://" + address + "/v1", "other": "https://api.example.com/v1",
+	}})
+	for limit, elsewhere := range map[string]bool{"own": false, "other": true, "unnamed": false} {
+		r := web.Request{URL: "http://" + address + "/"}
+		r.Taken = []reservations.Charge{{Limit: "tenants"}, {Limit: limit}}
+		_, err := client.Run(t.Context(), r, nil)
+		if refusal, ok := errors.AsType[*reservations.RetryAfterError](err); !ok || refusal.Elsewhere != elsewhere {
+			t.Errorf("%s: %+v", limit, err)
+		}
+	}
+	if _, err := web.NewClient(web.Config{Providers: map[string]string{"api": "api.example.com"}}); err == nil ||
+		!strings.Contains(err.Error(), "providers.api") {
+		t.Errorf("an address without a scheme: %v", err)
+	}
+}
+
 // A refusal blocks the bucket also if the body of the answer breaks off.
 func TestRefusalWhosePageBreaksOff(t *testing.T) {
 	t.Parallel()

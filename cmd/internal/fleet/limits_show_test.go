@@ -111,6 +111,14 @@ func TestBucketIsShown(t *testing.T) {
 	if d := cmp.Diff(want, plain.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	plain.Reset()
+	stopped := shownExample()
+	stopped.Refusing, stopped.RefusingFor = "key", 3600
+	printBucket(screen{Writer: &plain}, stopped)
+	if part := "\n  stopped for 1h0m0s: the provider does not accept the key; it is asked again in 4.2s\n"; !strings.Contains(
+		plain.String(), part) {
+		t.Errorf("%q is missing in:\n%s", part, plain.String())
+	}
 	printBucket(screen{Writer: &pretty, bars: true, bold: true}, shownExample())
 	for _, part := range []string{
 		"\x1b[1mopenai:acme\x1b[0m", "██████████░░░░░░ 312 of 500", "░░░░░░░░░░░░░░░░ -1200 of 20000",
