@@ -172,6 +172,47 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// An unblock gives back what headers took, as far as it has not come back, and nothing that started.
+func TestUnblockLiftsWhatHeadersTook(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit reservations.Limit
+		steps []refusal
+		want  float64
+	}{
+		"a window": {limitOf(window("tokens", 100, 100, 3600, 0)), []refusal{
+			{at: 1, request: start(10)}, {at: 2, request: synced(0, 0)}, {at: 3, request: unblock()},
+		}, 90},
+		"again": {limitOf(window("tokens", 100, 100, 3600, 0)), []refusal{
+			{at: 1, request: synced(0, 40)}, {at: 2, request: synced(0, 0)}, {at: 3, request: unblock()},
+			{at: 4, request: unblock()},
+		}, 100},
+		"a start after it": {limitOf(window("tokens", 100, 100, 3600, 0)), []refusal{
+			{at: 1, request: synced(0, 40)}, {at: 2, request: start(30)}, {at: 3, request: unblock()},
+		}, 70},
+		"what came back is not there twice": {ten(0), []refusal{
+			{at: 1, request: synced(0, 0)}, {at: 1.5, request: start(5)}, {at: 1.6, request: unblock()},
+		}, 6},
+		"it is full again": {ten(0), []refusal{
+			{at: 1, request: synced(0, 0)}, {at: 3, request: start(5)}, {at: 3, request: unblock()},
+		}, 5},
+		"a block": {ten(0), []refusal{
+			{at: 1, request: synced(0, 2)}, {at: 1, request: block(60)}, {at: 1, request: unblock()},
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b bucket.Bucket
+			for _, s := range append([]refusal{{at: 0, request: start(0)}}, c.steps...) {
+				b, _ = bucket.Step(b, c.limit.Rules(), clock(s.at), s.request)
+			}
+			if got := b.Meters[0]; got.Started-c.want > 1e-6 || c.want-got.Started > 1e-6 || got.Reserved > got.Started {
+				t.Errorf("%+v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // Near the rate of the last refusal the rate of an adaptive meter climbs as slowly as the size of the refused call says:
 // in the time of 50 such calls, and in 20 s at least if the refusal named no time. Far above, it climbs as its ramp says.
 func TestRefusalsSlowTheClimb(t *testing.T) {

@@ -26,7 +26,8 @@ import (
 //
 // Nothing is enqueued if the arguments can't be encoded (tasks.ErrBadPayload), if the charge could never be served
 // (reservations.IsPermanent), or if an option is invalid (tasks.ErrInvalidOptions). The same holds if the task exists
-// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). After any other
+// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). It holds as well if
+// the task has a charge and the store is not that of the fleet (ErrSplit). After any other
 // error, one of Redis, the task may or may not be enqueued: give it an ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...tasks.Options) (*asynq.TaskInfo, error) {
 	return s.enqueueOne(ctx, args, nil, opts...)
@@ -68,6 +69,9 @@ func (s *Scheduler) enqueue(
 	}
 	parcels, err := s.pack(args, o, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.compare(ctx, parcels); err != nil {
 		return nil, err
 	}
 	defer s.trace(ctx, parcels)()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,9 @@ type Scheduler struct {
 	list      *waitlist.Waitlist
 	engine    *engine.Engine
 	register  *register.Register
+
+	started   atomic.Bool  // agreeing compares the stores
+	compareAt atomic.Int64 // when compare does so again, in nanoseconds since 1970
 }
 
 // New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue,
@@ -82,6 +86,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	s.started.Store(true)
 	s.engine.Start(ctx)
 	return nil
 }
@@ -91,5 +96,6 @@ func (s *Scheduler) Start(ctx context.Context) error {
 // by that, another scheduler goes on. Stopping twice, or without Start, is fine; a stopped scheduler can be started
 // again.
 func (s *Scheduler) Stop(ctx context.Context) error {
+	s.started.Store(false)
 	return s.engine.Stop(ctx)
 }

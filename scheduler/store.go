@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/register"
 )
 
@@ -32,6 +34,26 @@ func (s *Scheduler) agree(ctx context.Context) error {
 		return err
 	}
 	return s.register.Agree(ctx, register.RoleBuckets, own)
+}
+
+// compare is agree before charged tasks are enqueued by a scheduler that was not started: they reserve in the store. It
+// repeats that after a minute, and after some seconds if the store or Redis did not answer. The error matches ErrSplit.
+func (s *Scheduler) compare(ctx context.Context, parcels []*engine.Parcel) error {
+	charged := func(p *engine.Parcel) bool { return len(p.Charges) > 0 }
+	if s.limiter == nil || s.started.Load() || time.Now().UnixNano() < s.compareAt.Load() ||
+		!slices.ContainsFunc(parcels, charged) {
+		return nil
+	}
+	err := s.agree(ctx)
+	switch {
+	case errors.Is(err, ErrSplit):
+		return err
+	case err != nil:
+		s.compareAt.Store(time.Now().Add(agreeSoon).UnixNano())
+	default:
+		s.compareAt.Store(time.Now().Add(agreeEvery).UnixNano())
+	}
+	return nil
 }
 
 // agreeing repeats agree until ctx ends. While the stores differ, no limited task starts here.

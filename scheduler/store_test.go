@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 // identified is a store with an identity, which is away until a moment.
@@ -34,6 +35,72 @@ func (n *identified) Identity(context.Context) (reservations.Identity, error) {
 	}
 	return reservations.Identity{ID: n.id, Place: "MongoDB, database " + n.id}, nil
 }
+
+// A scheduler that was not started compares the stores before it reserves for a task.
+func TestSplitProducers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		store string
+		args  tasks.Args
+		away  time.Duration // for how long the store does not answer
+		want  error
+	}{
+		"the fleet's store":      {"a", limited{}, 0, nil},
+		"another store":          {"b", limited{}, 0, scheduler.ErrSplit},
+		"a task without a limit": {"b", unlimited{}, 0, nil},
+		"a store that was away":  {"b", limited{}, time.Second, scheduler.ErrSplit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := inMemory(t)
+				open := func(id string, away time.Duration) *scheduler.Scheduler {
+					limiter, err := reservations.New(&identified{memstore.New(nil), id, time.Now().Add(away)},
+						[]reservations.Limit{{Name: "limit", Meters: []reservations.Meter{reservations.PerSecond("requests", 9)}}},
+						reservations.Config{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s, err := scheduler.New(client, limiter, scheduler.Config{Logger: slog.New(slog.DiscardHandler)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				fleet := open("a", 0)
+				if err := fleet.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = fleet.Stop(context.WithoutCancel(t.Context())) }()
+				producer := open(c.store, c.away)
+				defer func() { _ = producer.Stop(context.WithoutCancel(t.Context())) }()
+				for c.away > 0 {
+					_, err := producer.Enqueue(t.Context(), c.args)
+					if err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(6 * time.Second)
+					c.away = 0
+				}
+				if _, err := producer.Enqueue(t.Context(), c.args); !errors.Is(err, c.want) || (err != nil) != (c.want != nil) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+type limited struct{}
+
+func (limited) TaskType() string { return "limited" }
+
+func (limited) Charges() []reservations.Charge {
+	return []reservations.Charge{{Limit: "limit", Tokens: reservations.Tokens{"requests": 1}}}
+}
+
+type unlimited struct{}
+
+func (unlimited) TaskType() string { return "unlimited" }
 
 // inMemory connects to a Redis of its own within a bubble.
 func inMemory(t *testing.T) *redis.Client {

@@ -3,7 +3,6 @@ package asynqdb
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -58,9 +57,12 @@ func (s *Server) dequeue(ctx context.Context, call script) *redis.Cmd {
 	ends, _ := call.args[0].(int64)
 	queue, prefix := call.keys[3], call.args[1]
 	if marked := s.lostLease(queue); marked != "" {
-		cmd := s.again.Run(ctx, s.UniversalClient, []string{queue}, prefix, marked, ends)
-		if !errors.Is(cmd.Err(), redis.Nil) {
-			return cmd
+		found, err := s.again.Run(ctx, s.UniversalClient, []string{queue}, prefix, marked, ends).StringSlice()
+		if err != nil {
+			return redis.NewCmdResult(nil, err)
+		}
+		if len(found) == perTask {
+			return redis.NewCmdResult(delivered(found), nil)
 		}
 		s.lose(queue, lease{})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // scripted is a Redis with a prepared answer for each script. It stores the calls.
@@ -40,7 +41,7 @@ func (r *scripted) EvalSha(_ context.Context, sha1 string, _ []string, args ...a
 func TestATaskWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult(nil, redis.Nil)
+		lost, none := redis.NewCmdResult(nil, io.EOF), redis.NewCmdResult([]any{}, nil)
 		empty := redis.NewCmdResult([]any{"1"}, nil)
 		r := &scripted{}
 		client := ForServer(r, ServerConfig{})
@@ -54,7 +55,8 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 				t.Errorf("got %v, %v, want %v, %v; asked (-want +got):\n%s", got.Val(), got.Err(), want, err, diff)
 			}
 		}
-		first, second := redis.NewCmdResult("first", nil), redis.NewCmdResult([]any{"0", "id", "second", "0"}, nil)
+		first := redis.NewCmdResult([]any{"id", "first", "0"}, nil)
+		second := redis.NewCmdResult([]any{"0", "id", "second", "0"}, nil)
 		take(nil, io.EOF, []string{"take"}, lost)
 		asked := r.leases[0]
 		ends, err := strconv.ParseFloat(asked, 64)
@@ -74,5 +76,10 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 		take(nil, io.EOF, []string{"take"}, lost)
 		<-time.After(30 * time.Second)
 		take("second", nil, []string{"take"}, second)
+
+		// A task that has waited comes with its deadline as the time to start by, also now.
+		late := protowire.AppendVarint(protowire.AppendTag(nil, messageDeadline, protowire.VarintType), 1)
+		take(nil, io.EOF, []string{"take"}, lost)
+		take(expiring(string(late), time.Now()), nil, []string{"look"}, redis.NewCmdResult([]any{"id", string(late), "1"}, nil))
 	})
 }

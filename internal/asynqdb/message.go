@@ -21,8 +21,8 @@ const (
 	headerValue     = 2
 )
 
-// headerStartBy is that of package envelope, which a worker reads.
-const headerStartBy = "headway-start-by"
+// HeaderStartBy is the header of the time by which a task has to start, which a worker reads: milliseconds since 1970.
+const HeaderStartBy = "headway-start-by"
 
 var errMessage = errors.New("not a message of asynq")
 
@@ -81,7 +81,7 @@ func expiring(message string, now time.Time) string {
 		return message
 	}
 	header := protowire.AppendTag(nil, headerKey, protowire.BytesType)
-	header = protowire.AppendString(header, headerStartBy)
+	header = protowire.AppendString(header, HeaderStartBy)
 	header = protowire.AppendTag(header, headerValue, protowire.BytesType)
 	header = protowire.AppendString(header, strconv.FormatUint(deadline*uint64(time.Second/time.Millisecond), 10))
 	// Of a field that is there twice, the last one counts.

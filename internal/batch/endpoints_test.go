@@ -56,6 +56,8 @@ func TestURLsOfProviders(t *testing.T) {
 		"Azure, v1":            {"/openai/v1/chat/completions", openai.Chat},
 		"Azure, embeddings":    {"/embeddings", openai.Embeddings},
 		"Azure, responses":     {"/v1/responses", openai.Responses},
+		"Azure, deployment":    {"/openai/deployments/m/chat/completions?api-version=2024-10-21", openai.Chat},
+		"Azure, another one":   {"/openai/deployments/other/chat/completions", ""},
 		"Zhipu":                {"/v4/chat/completions", openai.Chat},
 		"Volcengine":           {"/api/v3/chat/completions", openai.Chat},
 		"OpenRouter":           {"/api/v1/chat/completions", openai.Chat},

@@ -92,7 +92,8 @@ func Parse(number int, text []byte, last bool) (Line, error) {
 		return line, nil
 	}
 	// Before the method, because any method is valid for an absolute URL, which may be misspelt.
-	line.URL = openai.Canonical(line.URL)
+	deployment, url := openai.Deployment(line.URL)
+	line.URL = openai.Canonical(url)
 	if known := openai.Endpoints(); !slices.Contains(known, line.URL) {
 		return fault("url", fmt.Errorf("%w %q, supported: %s, or an absolute http or https URL",
 			ErrUnknownURL, shorten(line.URL), strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", ")))
@@ -103,8 +104,22 @@ func Parse(number int, text []byte, last bool) (Line, error) {
 	if field, err := checkBody(line.URL, fields["body"]); err != nil {
 		return fault(field, err)
 	}
+	if model := modelOf(fields["body"]); deployment != "" && model != deployment {
+		line.URL = ""
+		return fault("url", fmt.Errorf("%w: it names deployment %q, and the body model %q: name the deployment as the model, "+
+			"and give the provider a base_url that ends with /openai/v1", ErrUnknownURL, shorten(deployment), shorten(model)))
+	}
 	line.Body = fields["body"]
 	return line, nil
+}
+
+// modelOf is the model that a body names; empty if it names none.
+func modelOf(body json.RawMessage) string {
+	var named struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(body, &named) // the body was checked
+	return named.Model
 }
 
 // nonEmpty reads a field that must be a text that is not empty.

@@ -62,6 +62,9 @@ type Balance struct {
 	// near it, in tokens per second each second. Both are zero if no refusal told the size of a call.
 	Ceiling float64 `json:"-" bson:"ceil,omitempty"`
 	Climb   float64 `json:"-" bson:"climb,omitempty"`
+	// Lowered is how much less is there because an OpSync took it. An unblock gives it back. It is at most what the
+	// balance lacks: what is beyond that has come back.
+	Lowered float64 `json:"-" bson:"low,omitempty"`
 	// Held are the tokens of started tasks that have not begun, by the ends of their holds, the earliest first. A
 	// provider counts a call when it comes. Until then the provider's balance is above Started by these tokens, and what
 	// comes back above its capacity is lost. A refund must not bring that back here.
@@ -178,6 +181,7 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	adapted := b.adapted(s, f, to)
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
+	s.Lowered = max(0, min(s.Lowered, f.Capacity-s.Started))
 	s.Filling, s.Leased = adapted, nil // only a document that was changed by hand has leases here
 	s.Held = notEnded(s.Held, to)
 	return s

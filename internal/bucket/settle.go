@@ -46,6 +46,16 @@ func (b *Bucket) settleOnce(r Request) {
 	b.settle(r)
 }
 
+// sync makes the started balance what the provider says, as far as unseen lets it.
+func (b *Bucket) sync(r Request) {
+	x := b.unseen(r)
+	for k, n := range x {
+		s := &b.Meters[k]
+		s.Lowered = max(0, s.Lowered-n)
+	}
+	b.settle(Request{Tokens: x})
+}
+
 // longWindow is the period from which on one OpSync takes at most seenShare of a window's tokens: a wrong header would
 // stop the limit until the window ends. Each further one takes its share of the rest.
 const (

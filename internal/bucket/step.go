@@ -27,7 +27,7 @@ const (
 	OpRefuse Op = "refuse"
 	// OpAnswered says that the call of a start had a good answer. It ends a row of refusals.
 	OpAnswered Op = "answered"
-	// OpUnblock ends the block in force, and forgets refusals.
+	// OpUnblock ends the block in force, forgets refusals, and gives back what an OpSync took.
 	OpUnblock Op = "unblock"
 	// OpRenew extends the Lease. StateRefused says that the bucket has no such lease any more.
 	OpRenew Op = "renew"
@@ -176,7 +176,7 @@ func Fold(b Bucket, limit Limit, now time.Time, requests []Request) (Bucket, []A
 func (b Bucket) differs(before Bucket) bool {
 	same := func(a, b Balance) bool {
 		return a.Started == b.Started && a.Reserved == b.Reserved && a.Filling == b.Filling &&
-			a.Slowed.Equal(b.Slowed) && a.Climb == b.Climb && a.sameLeases(b)
+			a.Slowed.Equal(b.Slowed) && a.Climb == b.Climb && a.Lowered == b.Lowered && a.sameLeases(b)
 	}
 	return !slices.EqualFunc(b.Meters, before.Meters, same) || !b.Blocked.Equal(before.Blocked) ||
 		b.Refused != before.Refused ||
@@ -206,7 +206,7 @@ func (b *Bucket) answer(l Limit, r Request) Answer {
 		b.endLease(r.Lease)
 	case OpSync:
 		b.slowWhereLow(r)
-		b.settle(Request{Tokens: b.unseen(r)})
+		b.sync(r)
 	case OpRelease:
 		b.release(r.Tokens)
 	case OpBlock:
@@ -314,17 +314,18 @@ func (b *Bucket) stop(end time.Time) {
 	b.Blocked = end
 	for k := range b.Meters {
 		if s := &b.Meters[k]; !s.Filling.windowed() {
-			s.Started = min(s.Started, 0)
-			s.Reserved = min(s.Reserved, 0)
+			s.Started, s.Reserved, s.Lowered = min(s.Started, 0), min(s.Reserved, 0), 0
 		}
 	}
 }
 
-// forget forgets what the provider refused.
+// forget forgets what the provider refused, and gives back what its headers took.
 func (b *Bucket) forget() {
 	b.Refused = nil
 	for k := range b.Meters {
-		b.Meters[k].Ceiling, b.Meters[k].Climb = 0, 0
+		s := &b.Meters[k]
+		s.Ceiling, s.Climb = 0, 0
+		s.Started, s.Reserved, s.Lowered = s.Started+s.Lowered, s.Reserved+s.Lowered, 0
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -15,7 +16,7 @@ const (
 	// HeaderAt is the header of Options.At.
 	HeaderAt = "headway-at"
 	// HeaderStartBy is the header of Options.StartBy.
-	HeaderStartBy = "headway-start-by"
+	HeaderStartBy = asynqdb.HeaderStartBy
 )
 
 // At returns the earliest start of the task. It is zero if there is none, or if the header is unreadable.

@@ -42,6 +42,18 @@ func Canonical(url string) string {
 	return url
 }
 
+// deployment is the url of a call of a deployment of Azure.
+var deployment = regexp.MustCompile(`^/?openai/deployments/([^/?]+)(/[^?]+)(?:\?.*)?$`)
+
+// Deployment returns the deployment that the url of a batch line names, as Azure has it, and the rest of the url. The
+// name is empty if there is none, and rest is url then.
+func Deployment(url string) (name, rest string) {
+	if match := deployment.FindStringSubmatch(url); match != nil {
+		return match[1], match[2]
+	}
+	return "", url
+}
+
 // Estimate is what a request says of itself, before it is sent.
 type Estimate struct {
 	// Tokens is how many tokens the call may take, mostly too many.

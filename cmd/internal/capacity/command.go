@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/period"
 	"github.com/headway-go/headway/internal/simulate"
 	"github.com/headway-go/headway/reservations"
 )
@@ -76,7 +77,8 @@ out the time that a delivery takes (some milliseconds), faults and retries. docs
 	f.StringVar(&j.file, "config", config.FileDefault, "the `file` with the limits")
 	f.StringVar(&j.plan, "plan", "", "another `file` with limits of the same names, to compare with")
 	f.StringVar(&j.arrive, "arrive", "", "how many calls arrive on average, as a `rate` such as 9/s or 500/m")
-	f.DurationVar(&j.during, "for", 24*time.Hour, "how long calls arrive")
+	j.during, j.retryAfter = 24*time.Hour, 3*time.Second
+	f.Var((*period.Flag)(&j.during), "for", "how long calls arrive")
 	f.IntVar(&j.backlog, "backlog", 0, "how many calls are there at the start")
 	f.StringVar(&j.trace, "trace", "", "a `file` of recorded calls; - reads standard input")
 	f.StringVar(&j.batch, "batch", "", "a `file` for \"headway batch\"; - reads standard input")
@@ -84,7 +86,7 @@ out the time that a delivery takes (some milliseconds), faults and retries. docs
 	f.IntVar(&j.workers, "workers", 0,
 		"how many workers run the calls, each with the concurrency of the file; 0 has always one free")
 	f.Float64Var(&j.refuse, "refuse", 0, "the share of the calls that the provider refuses with a 429, e.g. 0.07")
-	f.DurationVar(&j.retryAfter, "retry-after", 3*time.Second, "the time that a refusal names")
+	f.Var((*period.Flag)(&j.retryAfter), "retry-after", "the time that a refusal names")
 	f.Uint64Var(&j.seed, "seed", 1, "the `number` that makes what happens by chance")
 	f.StringVar(&j.from, "from", "", "the `moment` of the start, on which windows depend "+
 		"(default that of the trace, else "+simulate.StartDefault().Format(time.RFC3339)+")")

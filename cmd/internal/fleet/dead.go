@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/internal/period"
 )
 
 func deadCommand(env cli.Environment) *cobra.Command {
@@ -70,7 +71,7 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := period.Parse(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
@@ -78,7 +79,7 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, cli.Usage("--since %q is neither a time before now like 24h nor a time like 2026-05-01 or "+
+	return time.Time{}, cli.Usage("--since %q is neither a time before now like 24h or 7d nor a time like 2026-05-01 or "+
 		"2026-05-01T12:00:00Z", text)
 }
 

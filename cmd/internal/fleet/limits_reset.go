@@ -39,6 +39,9 @@ func limitsUnblockCommand(env cli.Environment) *cobra.Command {
 		Long: `Unblock ends the time for which nothing starts in a bucket because a provider refused a call and named a
 time (Retry-After). Waiting tasks start at once, in their order, at the rate of the limit.
 
+It also forgets what the provider refused before, also of a quota or a key, and gives back what headers of
+the provider took from the bucket (x-ratelimit-remaining-requests: 0).
+
 A bucket is empty when it is blocked, so no burst follows. If the provider still refuses, the next call
 blocks the bucket again. How long one refusal blocks at most is max_block in headway.yaml.`,
 		Example: `  headway limits unblock openai
@@ -51,10 +54,10 @@ func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charg
 	if err != nil {
 		return "", err
 	}
-	if v.Blocked == 0 {
-		return at.Bucket() + " is not blocked", nil
-	}
 	_, err = l.Unblock(ctx, at.Limit, at.Key)
+	if v.Blocked == 0 {
+		return at.Bucket() + " is not blocked; what headers of the provider took from it is back", err
+	}
 	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), cli.Seconds(v.Blocked.Seconds())), err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/period"
 	"github.com/headway-go/headway/internal/register"
 )
 
@@ -35,7 +36,8 @@ A worker that does not answer in time reads its file when it reaches Redis again
   headway reload --timeout 30s --json`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the answers as a JSON list")
-	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for the answers")
+	timeout = 15 * time.Second
+	c.Flags().Var((*period.Flag)(&timeout), "timeout", "how long to wait for the answers")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		queue, err := connect.Redis(c.Context(), env.Getenv)
 		if err != nil {

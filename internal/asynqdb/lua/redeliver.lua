@@ -5,12 +5,12 @@
 --	ARGV[2] -> the known lease
 --	ARGV[3] -> the new lease
 --
--- Output: asynq's message; nil where no task has the lease.
+-- Output: as of dequeue, for one task; empty where no task has the lease.
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], ARGV[2], ARGV[2])) do
-	local message = redis.call("HGET", ARGV[1] .. id, "msg")
+	local message, waited = unpack(redis.call("HMGET", ARGV[1] .. id, "msg", "headway_woken"))
 	if message then
 		redis.call("ZADD", KEYS[1], ARGV[3], id)
-		return message
+		return {id, message, waited and "1" or "0"}
 	end
 end
-return nil
+return {}

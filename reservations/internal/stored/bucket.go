@@ -105,7 +105,7 @@ func negative(r bucket.Refuser) bool { return r.Stopped < 0 }
 func faultOf(m bucket.Balance) string {
 	f := m.Filling
 	for _, x := range []float64{
-		m.Started, m.Reserved, m.Ceiling, m.Climb, f.Rate, f.Capacity, f.Headroom, f.Least, f.Most,
+		m.Started, m.Reserved, m.Ceiling, m.Climb, m.Lowered, f.Rate, f.Capacity, f.Headroom, f.Least, f.Most,
 	} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Sprintf("%v is not a number of tokens", x)
