@@ -46,8 +46,8 @@ type Limit struct {
 	// MaxWait bounds how far ahead in time the bucket promises tokens, for all meters together; MaxReserved bounds each
 	// meter in tokens. A task that would wait longer joins the waitlist without a promise. Zero means no bound.
 	MaxWait time.Duration
-	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. A worker has the
-	// refusals of one task stop it for no longer in all. Zero means 10 minutes.
+	// MaxBlock is the longest that a provider's Retry-After stops the limit, at most 24 hours. The refusals of one caller
+	// stop it for no longer in all: see Limiter.Refuse. Zero means 10 minutes.
 	MaxBlock time.Duration
 	// OrdinaryShare is the part of the limit that ordinary tasks keep while urgent ones wait, between 0 and 1. Zero
 	// means OrdinaryShareDefault. It counts only where a meter has Headroom.

@@ -69,8 +69,8 @@ type Config struct {
 	// charged. Defaults to 1 minute.
 	SettleTimeout time.Duration
 	// MaxRefusals is how often in a row a task may be refused by its provider (tasks.RetryAfter) without a retry
-	// used; the next refusal is a failure, and resets the count. The count is kept in Redis, until an hour after the
-	// end of the wait. Defaults to 20.
+	// used; the next refusal is a failure, and resets the count. Refusals for a quota or a key are no failures of a
+	// limited task, however many. The count is kept in Redis, until an hour after the end of the wait. Defaults to 20.
 	MaxRefusals int
 	// Overrides returns the rates that were set while the fleet runs, e.g. the method of a mongostore.Store. They are read
 	// before the first task starts, and then followed. With an error, the list holds the readable ones, and is nil if
