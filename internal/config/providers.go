@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -25,6 +26,15 @@ type Provider struct {
 	Models []string `mapstructure:"models"`
 	// Sync says what the rate limit headers of its answers may do to the buckets: see llm.Sync. Empty means its default.
 	Sync llm.Sync `mapstructure:"sync"`
+}
+
+// Called returns the providers of the file. A file without any leaves that to the environment: OPENAI_BASE_URL and
+// OPENAI_API_KEY.
+func (c Config) Called(getenv func(string) string) Providers {
+	if len(c.Providers) > 0 {
+		return c.Providers
+	}
+	return Providers{{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}}
 }
 
 // Client returns the configuration of a client. The key comes from getenv.

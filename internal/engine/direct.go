@@ -81,6 +81,24 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 	}
 }
 
+// Position returns the number of the caller in its waitlist, from 1, and about how long it waits yet. The number is zero
+// where its turn has come. Known is false where Redis does not say, or the caller is in no waitlist. It may be called
+// beside Wait, and changes nothing.
+func (p *place) Position(ctx context.Context) (number int, wait time.Duration, known bool) {
+	at, err := p.s.list.Position(ctx, p.task)
+	if err != nil || at.State == waitlist.StateNew {
+		return 0, 0, false
+	}
+	start, known := Expect(at.List, at.TokensAhead, at.Tokens)
+	if !known {
+		return at.Rank, 0, false
+	}
+	if !start.IsZero() {
+		wait = max(0, start.Sub(at.List.Now))
+	}
+	return at.Rank, wait, true
+}
+
 // join joins the waitlist of the claim's bucket, and returns when the caller looks for its place by itself. Where Redis
 // could not store the place, the caller gives back what it was promised, and asks again at RetryAt.
 func (p *place) join(

@@ -71,9 +71,17 @@ func Assess(endpoint string, request json.RawMessage) (Estimate, error) {
 	if known := Endpoints(); !slices.Contains(known, endpoint) {
 		return Estimate{}, fmt.Errorf("%w %.80q, known: %s", ErrUnknownEndpoint, endpoint, strings.Join(known, ", "))
 	}
+	return assess(endpoint, request, false)
+}
+
+// assess is Assess for any endpoint. Streamed allows an answer in parts.
+func assess(endpoint string, request json.RawMessage, streamed bool) (Estimate, error) {
 	var b body
 	if err := json.Unmarshal(request, &b.fields); err != nil || b.fields == nil {
 		b.fault("request", "is not a JSON object")
+	}
+	if !streamed && string(b.fields["stream"]) == "true" {
+		b.fault("stream", "is not supported: answers are read whole")
 	}
 	e := b.assess(endpoint)
 	if b.err != nil {

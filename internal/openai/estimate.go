@@ -69,9 +69,6 @@ func (b *body) number(field string, least, otherwise float64) (n float64, given 
 // counted as long as it may become. Dense text, e.g. code, can take more than is estimated for it; the settlement
 // corrects that.
 func (b *body) assess(endpoint string) (e Estimate) {
-	if string(b.fields["stream"]) == "true" {
-		b.fault("stream", "is not supported: answers are read whole")
-	}
 	switch endpoint {
 	case Chat:
 		var messages []any
@@ -106,6 +103,8 @@ func (b *body) assess(endpoint string) (e Estimate) {
 		if b.absent("input") {
 			b.fault("input", "is missing")
 		}
+	default:
+		e.Tokens = b.assessLive(endpoint)
 	}
 	_ = json.Unmarshal(b.fields["model"], &e.Model) // the provider's to judge
 	return e

@@ -27,15 +27,18 @@ type request struct {
 	Messages []struct {
 		Content any `json:"content"`
 	} `json:"messages"`
-	Input               json.RawMessage   `json:"input"`
-	Prompt              json.RawMessage   `json:"prompt"`
-	Instructions        string            `json:"instructions"`
-	MaxOutputTokens     *int              `json:"max_output_tokens"`
-	MaxTokens           *int              `json:"max_tokens"`
-	MaxCompletionTokens *int              `json:"max_completion_tokens"`
-	Stream              bool              `json:"stream"`
-	Metadata            map[string]string `json:"metadata"`
-	User                string            `json:"user"` // the tenant
+	Input               json.RawMessage `json:"input"`
+	Prompt              json.RawMessage `json:"prompt"`
+	Instructions        string          `json:"instructions"`
+	MaxOutputTokens     *int            `json:"max_output_tokens"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Metadata map[string]string `json:"metadata"`
+	User     string            `json:"user"` // the tenant
 }
 
 // priced is the charge of one request: the tokens of its prompt, and the most of its answer. Texts are the inputs of a
@@ -60,7 +63,7 @@ func (s *Server) endpoint(name string, price func(request) (priced, error)) http
 		err := json.Unmarshal(body, &req)
 		switch {
 		case err != nil:
-		case req.Stream:
+		case req.Stream && answers.Lookup(name+".stream") == nil:
 			err = errors.New("'stream' is not supported here")
 		case req.Model == "" && name != "tick" && name != "moderation":
 			err = errors.New("you must provide a model parameter")
@@ -78,7 +81,7 @@ func (s *Server) endpoint(name string, price func(request) (priced, error)) http
 		}
 		s.serve(w, r, now, job{
 			task:   cmp.Or(req.Metadata["headway_task"], req.Metadata["custom_id"], req.ID),
-			tenant: req.User, character: ch, answer: a.text(name),
+			tenant: req.User, character: ch, answer: a.text(name), stream: a.stream(name),
 			prompt: float64(a.Prompt), estimate: float64(a.Prompt + call.most), used: float64(a.Total()),
 		})
 	}
@@ -96,6 +99,14 @@ type answer struct {
 // Total is all tokens of the call.
 func (a answer) Total() int { return a.Prompt + a.Completion }
 
+// Words are the parts of a streamed answer.
+func (a answer) Words() []string {
+	return []string{"A stand-in ", "for an answer ", fmt.Sprintf("of %d tokens.", a.Completion)}
+}
+
+// WithUsage says whether a stream ends with the usage.
+func (a answer) WithUsage() bool { return a.Request.StreamOptions.IncludeUsage }
+
 // Vector is the embedding of a text.
 func (a answer) Vector(text int) []float64 {
 	vector := make([]float64, dimensions)
@@ -109,10 +120,20 @@ func (a answer) Vector(text int) []float64 {
 var answersText string
 
 //nolint:gochecknoglobals // parsed once, never changed
-var answers = template.Must(template.New("").Funcs(template.FuncMap{"json": func(value any) (string, error) {
-	text, err := json.Marshal(value)
-	return string(text), err
-}}).Parse(answersText))
+var answers = template.Must(template.New("").Funcs(template.FuncMap{
+	"json": func(value any) (string, error) {
+		text, err := json.Marshal(value)
+		return string(text), err
+	},
+	"add": func(a, b int) int { return a + b },
+}).Parse(answersText))
+
+// Compact is a part of the answer in one line.
+func (a answer) Compact(name string) (string, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, a.text(name))
+	return b.String(), err
+}
 
 // text is the answer of an endpoint.
 func (a answer) text(endpoint string) json.RawMessage {
@@ -121,6 +142,14 @@ func (a answer) text(endpoint string) json.RawMessage {
 		panic(err) // a fault of the template
 	}
 	return b.Bytes()
+}
+
+// stream is the answer of an endpoint as events; empty if the request asks for none.
+func (a answer) stream(endpoint string) string {
+	if !a.Request.Stream {
+		return ""
+	}
+	return string(a.text(endpoint + ".stream"))
 }
 
 // tickCall is a call without an LLM: one request, no tokens.
@@ -154,6 +183,14 @@ func bound(most *int) int {
 		return maxTokensDefault
 	}
 	return *most
+}
+
+// messageCall is that of a chat, of Anthropic.
+func messageCall(r request) (priced, error) {
+	if r.MaxTokens == nil {
+		return priced{}, errors.New("max_tokens: Field required")
+	}
+	return chatCall(r)
 }
 
 func responseCall(r request) (priced, error) {

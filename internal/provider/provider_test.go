@@ -279,7 +279,7 @@ func TestRequestsAtFault(t *testing.T) {
 			400,
 		},
 		"stream": {
-			chat, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`, "Bearer k",
+			"/v1/embeddings", `{"model":"m","input":"x","stream":true}`, "Bearer k",
 			400,
 		},
 		"tick of no JSON": {"/v1/tick", `x`, "Bearer k", 400},
@@ -439,5 +439,32 @@ func TestCloseEndsCalls(t *testing.T) {
 	<-ended
 	if n := s.Report().InFlight; n != 0 {
 		t.Errorf("%d in flight after Close", n)
+	}
+}
+
+// Each endpoint that streams sends events, each of one JSON object, and the usage at the end if it is asked for.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, provider.Config{MinLatency: -1})
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"x"}],"stream_options":{"include_usage":true}`,
+		"/v1/completions":      `"prompt":"x","stream_options":{"include_usage":true}`,
+		"/v1/responses":        `"input":"x"`,
+		"/v1/messages":         `"max_tokens":10,"messages":[{"role":"user","content":"x"}]`,
+	} {
+		w := post(t.Context(), s, path, `{"model":"m","stream":true,`+body+`}`, "X-Api-Key", "k")
+		if kind := w.Header().Get("Content-Type"); w.Code != 200 || !strings.HasPrefix(kind, "text/event-stream") {
+			t.Fatalf("%s: %d, %s: %s", path, w.Code, kind, w.Body)
+		}
+		text := w.Body.String()
+		for line := range strings.SplitSeq(text, "\n") {
+			data, ok := strings.CutPrefix(line, "data: ")
+			if ok && data != "[DONE]" && !json.Valid([]byte(data)) {
+				t.Errorf("%s: %s", path, line)
+			}
+		}
+		if !strings.Contains(text, `"usage": {`) && !strings.Contains(text, `"usage":{`) || !strings.HasSuffix(text, "\n\n") {
+			t.Errorf("%s: %s", path, text)
+		}
 	}
 }

@@ -46,10 +46,14 @@ func New(cfg Config) (*Server, error) {
 	s.mux.HandleFunc("POST /v1/embeddings", s.endpoint("embeddings", embeddingsCall))
 	s.mux.HandleFunc("POST /v1/completions", s.endpoint("completion", completionCall))
 	s.mux.HandleFunc("POST /v1/moderations", s.endpoint("moderation", moderationCall))
+	s.mux.HandleFunc("POST /v1/messages", s.endpoint("message", messageCall))
 	s.mux.HandleFunc("POST /v1/tick", s.endpoint("tick", tickCall))
 	s.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`) // the client may have gone
+	})
+	s.mux.HandleFunc("GET /v1/models/{model}", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"id": r.PathValue("model"), "object": "model"})
 	})
 	s.mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Report())
@@ -124,6 +128,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", fmt.Sprintf("req_%08d", s.serial.Add(1)))
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if own := r.Header.Get("X-Api-Key"); own != "" { // of Anthropic's clients
+			key, ok = own, true
+		}
 		if !ok || strings.TrimSpace(key) == "" {
 			writeError(w, http.StatusUnauthorized, "invalid_request_error", "invalid_api_key",
 				"You didn't provide an API key in an Authorization header (Authorization: Bearer YOUR_KEY).")
@@ -142,6 +149,7 @@ type job struct {
 	used      float64
 	character character
 	answer    json.RawMessage
+	stream    string // instead of the answer, if it is not empty
 }
 
 // serve judges a request that arrived at now, waits for its latency and answers.
@@ -181,6 +189,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, now time.Time, j 
 	case failed:
 		writeError(w, http.StatusInternalServerError, "server_error", "",
 			"The server had an error while processing your request.")
+	case j.stream != "":
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		for event := range strings.SplitAfterSeq(j.stream, "\n\n") {
+			_, _ = io.WriteString(w, event) // an error means that the client has disconnected
+			_ = http.NewResponseController(w).Flush()
+		}
 	default:
 		writeJSON(w, http.StatusOK, j.answer)
 	}

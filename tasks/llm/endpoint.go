@@ -47,17 +47,9 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 	if len(meters) == 0 {
 		meters = []string{MeterRequests, MeterTokens}
 	}
-	all := openai.Metered(estimate.Tokens)
-	all[MeterRequests], all[MeterRequestsPerDay], all[reservations.MeterInFlight] = 1, 1, 1
-	charge.Tokens = reservations.Tokens{}
-	for _, name := range meters {
-		n, ok := all[name]
-		if !ok {
-			return reservations.Charge{}, unknownMeter(limit, key, name)
-		}
-		if n != 0 || e.path() == EndpointChat {
-			charge.Tokens[name] = n
-		}
+	var other string
+	if charge.Tokens, other = openai.Charged(estimate, meters, e.path() == EndpointChat); other != "" {
+		return reservations.Charge{}, unknownMeter(limit, key, other)
 	}
 	return charge, nil
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,14 +85,14 @@ func newClients(
 // providersOf returns the providers of the file. A file without any leaves that to the environment; the error is then
 // a fault of OPENAI_BASE_URL, a *cli.UsageError.
 func providersOf(c config.Config, getenv func(string) string) (config.Providers, error) {
+	all := c.Called(getenv)
 	if len(c.Providers) > 0 {
-		return c.Providers, nil
+		return all, nil
 	}
-	p := config.Provider{BaseURL: cmp.Or(getenv("OPENAI_BASE_URL"), llm.BaseURLDefault), Key: "OPENAI_API_KEY"}
-	if _, err := llm.NewClient(llm.Config{BaseURL: p.BaseURL}); err != nil {
-		return config.Providers{p}, providerFault(p, err)
+	if _, err := llm.NewClient(llm.Config{BaseURL: all[0].BaseURL}); err != nil {
+		return all, providerFault(all[0], err)
 	}
-	return config.Providers{p}, nil
+	return all, nil
 }
 
 // providerFault names the variable or the setting that has a fault of the client of a provider.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,13 +59,13 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 		if err != nil {
 			return err
 		}
-		page.AllowChanges, page.Credentials, page.AnyHost = changes, credentials, !onLoopback(listen)
+		page.AllowChanges, page.Credentials, page.AnyHost = changes, credentials, !cli.OnLoopback(listen)
 		page.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 		server, err := dashboard.New(page)
 		if err != nil {
 			return &cli.UsageError{Err: err}
 		}
-		on, err := listenFor(c.Context(), listen)
+		on, err := cli.Listen(c.Context(), listen)
 		if err != nil {
 			return err
 		}
@@ -90,7 +88,7 @@ func pageCredentials(env cli.Environment, listen string, changes bool) (dashboar
 	case err != nil:
 	case c.Empty() && changes:
 		err = errors.New("--allow-changes needs credentials: " + set)
-	case c.Empty() && !onLoopback(listen):
+	case c.Empty() && !cli.OnLoopback(listen):
 		err = fmt.Errorf("--listen %s is not loopback, so the page needs credentials: %s", listen, set)
 	}
 	if err != nil {
@@ -99,28 +97,10 @@ func pageCredentials(env cli.Environment, listen string, changes bool) (dashboar
 	return c, nil
 }
 
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// listenFor listens on an address. A fault of it is a *cli.UsageError.
-func listenFor(ctx context.Context, address string) (net.Listener, error) {
-	on, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, cli.Usage("--listen: %w; name another address", err)
-	}
-	return on, nil
-}
-
 // newPage is the configuration of a page for a fleet, read-only and for loopback.
 func newPage(ctx context.Context, s *session.Session, file string, env cli.Environment) (dashboard.Config, error) {
 	page := dashboard.Config{
-		Reader: s.Reader(), Client: s.Queue, Refresh: follow(s, file), Secrets: secretsOf(ctx, env, s.Config),
+		Reader: s.Reader(), Client: s.Queue, Refresh: s.Follow(file), Secrets: secretsOf(ctx, env, s.Config),
 	}
 	if !s.Buckets.InMongo() {
 		return page, nil
@@ -130,32 +110,6 @@ func newPage(ctx context.Context, s *session.Session, file string, env cli.Envir
 		page.Dead, err = s.Buckets.Dead(ctx)
 	}
 	return page, err
-}
-
-// follow applies each change of the file to the limiter, and the overrides of the fleet. It reads overrides at most as
-// often as workers do.
-func follow(s *session.Session, file string) func(context.Context) error {
-	const every = 2 * time.Second
-	watched := newWatchedFile(file)
-	var last time.Time
-	var fault error
-	return func(ctx context.Context) error {
-		if watched.changed() {
-			var next config.Config
-			if next, fault = config.Load(file); fault == nil {
-				fault = s.Limiter.SetLimits(next.Limits)
-			}
-		}
-		if now := time.Now(); now.Sub(last) < every {
-			return fault
-		}
-		last = time.Now()
-		overrides, err := s.Buckets.Overrides(ctx)
-		if err == nil || overrides != nil { // else they can't be read, and the last ones stay
-			err = errors.Join(err, s.Limiter.SetOverrides(overrides))
-		}
-		return errors.Join(fault, err)
-	}
 }
 
 // secretsOf are the values of the environment that no page may show.

@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/gateway"
 	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/connect"
 	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/embedded"
+	live "github.com/headway-go/headway/internal/gateway"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -25,7 +27,7 @@ func devCommand(env cli.Environment) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
 		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
-loopback that enforces the limits of headway.yaml, a worker, and the page. When headway.yaml changes, the worker and the
+loopback that enforces the limits of headway.yaml, a worker, a gateway for clients in any language, and the page. When headway.yaml changes, the worker and the
 provider go by it at once.
 
 No call leaves the machine. The provider stands in for each of the providers of headway.yaml. HTTP requests to hosts of
@@ -44,13 +46,14 @@ The page may change things, and needs no credentials: it is on loopback, and not
 	}
 	configFlag(c, &s.file)
 	listen := pageFlag(c)
+	serve := loopbackFlag(c, "gateway", gateway.Address, "the gateway, for clients in any language")
 	c.Flags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
 	lifted := c.Flags().Bool("allow-real-calls", false,
 		"make HTTP requests with their secrets, enqueue recurring tasks, and use MongoDB and a collector elsewhere")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s.confined = !*lifted
-		return dev(c.Context(), s, listen, env)
+		return dev(c.Context(), s, listen, serve, env)
 	}
 	return c
 }
@@ -61,23 +64,26 @@ type pageListener func(context.Context) (net.Listener, error)
 // pageFlag adds --listen, for a page that needs no credentials: on loopback. The default moves to a free port if it is
 // taken.
 func pageFlag(c *cobra.Command) pageListener {
-	address := c.Flags().String("listen", pageAddress,
-		"the loopback `address` of the page; the default moves if it is taken")
+	return loopbackFlag(c, "listen", pageAddress, "the page, where everybody may change things")
+}
+
+// loopbackFlag adds a flag for something that listens on loopback. The default moves to a free port if it is taken.
+func loopbackFlag(c *cobra.Command, name, usual, what string) pageListener {
+	address := c.Flags().String(name, usual, "the loopback `address` of "+what+"; the default moves if it is taken")
 	return func(ctx context.Context) (net.Listener, error) {
-		if !onLoopback(*address) {
-			return nil, cli.Usage("--listen %s must be an address of loopback: everybody may change things on this page",
-				*address)
+		if !cli.OnLoopback(*address) {
+			return nil, cli.Usage("--%s %s must be an address of loopback: it asks for no credentials", name, *address)
 		}
-		on, err := listenFor(ctx, *address)
-		if err != nil && !c.Flags().Changed("listen") {
-			return listenFor(ctx, "127.0.0.1:0")
+		on, err := cli.Listen(ctx, *address)
+		if err != nil && !c.Flags().Changed(name) {
+			return cli.Listen(ctx, "127.0.0.1:0")
 		}
 		return on, err
 	}
 }
 
 // dev runs everything until ctx ends.
-func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Environment) error {
+func dev(ctx context.Context, s runSettings, listen, serve pageListener, env cli.Environment) error {
 	if running, lives := connect.FindDev(ctx, env.Getenv); lives {
 		return cli.Usage("`headway dev` runs already, as process %d, with its page at %s: end it first", running.PID,
 			running.Page)
@@ -87,6 +93,11 @@ func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Enviro
 		return err
 	}
 	defer func() { _ = on.Close() }()
+	calls, err := serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = calls.Close() }()
 	settings, err := config.Load(s.file)
 	if err != nil {
 		return err
@@ -108,12 +119,12 @@ func dev(ctx context.Context, s runSettings, listen pageListener, env cli.Enviro
 	}
 	defer remove()
 	d := &devFleet{file: s.file, redis: redis, provider: provider}
-	d.welcome(env, on.Addr().String(), settings, s.confined)
+	d.welcome(env, on.Addr().String(), calls.Addr().String(), settings, s.confined)
 	env.Getenv = d.getenv(env.Getenv)
 	if s.confined {
 		env.Getenv = confined(settings, env.Getenv)
 	}
-	return d.run(ctx, s, on, env)
+	return d.run(ctx, s, on, calls, env)
 }
 
 // devFleet is the services of `headway dev`.
@@ -139,8 +150,8 @@ func (d *devFleet) getenv(outside func(string) string) func(string) string {
 	}
 }
 
-// run runs the page and the worker until ctx ends.
-func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env cli.Environment) error {
+// run runs the page, the gateway and the worker until ctx ends.
+func (d *devFleet) run(ctx context.Context, s runSettings, on, calls net.Listener, env cli.Environment) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen, err := session.Load(ctx, env, s.file, session.Needs{})
@@ -159,8 +170,24 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env 
 	}
 	changed := make(chan struct{}, 1)
 	s.changed, s.standIn = changed, d.provider.url
+	serving, err := session.Load(ctx, env, s.file, session.Needs{})
+	if err != nil {
+		return err
+	}
+	defer serving.Close(ctx)
+	logger, _, err := cli.NewLogger(env.Err, s.logLevel, s.logFormat)
+	if err != nil {
+		return err
+	}
 	var group sync.WaitGroup
-	var failed error
+	var failed, unserved error
+	group.Go(func() {
+		unserved = gateway.Serve(ctx, calls, serving, gateway.Settings{
+			File: s.file, MaxHold: live.MaxHoldDefault, MaxBody: live.MaxBodyDefault,
+			ShutdownTimeout: serving.Config.ShutdownTimeout, Logger: logger, StandIn: d.provider.url,
+		}, env)
+		cancel()
+	})
 	group.Go(func() {
 		failed = server.Run(ctx, on)
 		cancel()
@@ -177,7 +204,7 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on net.Listener, env 
 	err = devServe(ctx, s, env)
 	cancel()
 	group.Wait()
-	return errors.Join(err, failed)
+	return errors.Join(err, failed, unserved)
 }
 
 // follow has the provider go by the file. The worker reports what is wrong in the file.
@@ -220,7 +247,7 @@ func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 }
 
 // welcome says what runs, and what to type next.
-func (d *devFleet) welcome(env cli.Environment, page string, settings config.Config, confined bool) {
+func (d *devFleet) welcome(env cli.Environment, page, calls string, settings config.Config, confined bool) {
 	limit := "NAME"
 	for _, l := range settings.Limits {
 		if quotasOf([]reservations.Limit{l}) != (quotas{}) {
@@ -236,6 +263,7 @@ func (d *devFleet) welcome(env cli.Environment, page string, settings config.Con
 	fmt.Fprintf(out, "%s\n\n", out.title("Headway runs in this process; nothing else is needed."))
 	rows := [][]string{
 		{"page", "http://" + page},
+		{"gateway", "base_url=http://" + calls + "/v1 for clients in any language, with any key"},
 		{"settings", d.file + ", in force as soon as you save it"},
 		{"provider", d.provider.url(name) + ": enforces the limits, invents answers"},
 		{"queue", "an embedded Redis: all is gone when this ends"},

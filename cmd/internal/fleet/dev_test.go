@@ -255,3 +255,32 @@ func TestDemoWithPage(t *testing.T) {
 		t.Errorf("exit %d: %s", code, d.out)
 	}
 }
+
+// A client in any language calls the provider through the gateway of dev, in one limit with the tasks.
+func TestDevServesTheGateway(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--gateway", "127.0.0.1:0")
+	baseURL := regexp.MustCompile(`base_url=(\S+)`).FindStringSubmatch(d.out.String())
+	if baseURL == nil {
+		t.Fatalf("dev wrote:\n%s", d.out)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, stream := range []string{"false", "true"} {
+		body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":` + stream + `}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL[1]+"/chat/completions",
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), "tokens.") ||
+			res.Header.Get("X-Ratelimit-Limit-Requests") != "50" {
+			t.Errorf("%d, %v, %v: %s", res.StatusCode, err, res.Header, text)
+		}
+	}
+}

@@ -2,30 +2,11 @@ package fleet
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/headway-go/headway/internal/cli"
 )
-
-// newLogger returns the logger of the flags, and its level, which can change.
-func newLogger(w io.Writer, s runSettings) (*slog.Logger, *slog.LevelVar, error) {
-	level := &slog.LevelVar{}
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, nil, cli.Usage("--log-level: %q must be debug, info, warn or error", s.logLevel)
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch s.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), level, nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), level, nil
-	}
-	return nil, nil, cli.Usage("--log-format: %q must be text or json", s.logFormat)
-}
 
 // switchLevel switches the level between debug and what it is now, but at least info, for each SIGUSR1, until stop is
 // called.

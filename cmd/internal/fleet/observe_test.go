@@ -157,7 +157,7 @@ func TestIsNotReadyWithoutRedis(t *testing.T) {
 //nolint:paralleltest // the signal goes to the whole process
 func TestSwitchesTheLogLevel(t *testing.T) {
 	var log bytes.Buffer
-	logger, level, err := newLogger(&log, runSettings{logLevel: "warn", logFormat: "json"})
+	logger, level, err := cli.NewLogger(&log, "warn", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
 }
 
 func serve(ctx context.Context, s runSettings, env cli.Environment) error {
-	logger, level, err := newLogger(env.Err, s)
+	logger, level, err := cli.NewLogger(env.Err, s.logLevel, s.logFormat)
 	if err != nil {
 		return err
 	}

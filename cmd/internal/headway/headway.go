@@ -7,6 +7,7 @@ import (
 	"github.com/headway-go/headway/cmd/internal/capacity"
 	"github.com/headway-go/headway/cmd/internal/enqueue"
 	"github.com/headway-go/headway/cmd/internal/fleet"
+	"github.com/headway-go/headway/cmd/internal/gateway"
 	"github.com/headway-go/headway/internal/cli"
 )
 
@@ -38,6 +39,7 @@ or a file: nothing was changed, 3 a service could not be reached, 130 interrupte
 		commands []*cobra.Command
 	}{
 		{"Run:", fleet.Running(env)},
+		{"Any language:", gateway.Commands(env)},
 		{"Enqueue:", enqueue.Commands(env)},
 		{"Watch and change:", fleet.Watching(env)},
 		{"Plan:", capacity.Commands(env)},

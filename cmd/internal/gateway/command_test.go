@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/embedded"
+	"github.com/headway-go/headway/internal/provider"
+)
+
+// rootCommand is a `headway` with the commands of this package alone.
+func rootCommand(env cli.Environment) *cobra.Command {
+	root := &cobra.Command{Use: "headway"}
+	root.AddCommand(Commands(env)...)
+	return root
+}
+
+// fleet is what a gateway needs: a Redis, a provider, a file.
+type fleet struct {
+	env  map[string]string
+	file string
+}
+
+const limits = "limits: {openai: {meters: {requests: 100/s, tokens: 900000/m}}, tenants: {meters: {requests: 50/s}}}\n"
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	redis, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	p, err := provider.Start(provider.Config{MinLatency: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	f := &fleet{file: filepath.Join(t.TempDir(), "headway.yaml"), env: map[string]string{
+		"REDIS_URL": redis.URL(), "OPENAI_BASE_URL": p.URL(), "OPENAI_API_KEY": "sk-hidden", "HOME": t.TempDir(),
+	}}
+	if err = os.WriteFile(f.file, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// run runs one command to its end.
+func (f *fleet) run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = cli.Run(t.Context(), rootCommand, args, f.environment(&o, &e))
+	return code, o.String(), e.String()
+}
+
+func (f *fleet) environment(out, errs io.Writer) cli.Environment {
+	return cli.Environment{Getenv: func(name string) string { return f.env[name] }, Out: out, Err: errs}
+}
+
+// serve runs a gateway until end, and returns its base URL.
+func (f *fleet) serve(t *testing.T, flags ...string) (baseURL string, end func() (code int, errs string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	var errs bytes.Buffer
+	found := make(chan string, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		pattern := regexp.MustCompile(`base_url=(\S+)`)
+		chunk := make([]byte, 1<<10)
+		for {
+			n, err := read.Read(chunk)
+			errs.Write(chunk[:n])
+			if at := pattern.FindSubmatch(errs.Bytes()); at != nil {
+				select {
+				case found <- string(at[1]):
+				default:
+				}
+			}
+			if err != nil {
+				close(found)
+				return
+			}
+		}
+	})
+	ended := make(chan int, 1)
+	go func() {
+		args := append([]string{"gateway", "--config", f.file, "--listen", "127.0.0.1:0"}, flags...)
+		ended <- cli.Run(ctx, rootCommand, args, f.environment(io.Discard, write))
+		_ = write.Close()
+	}()
+	end = sync.OnceValues(func() (int, string) {
+		cancel()
+		code := <-ended
+		reading.Wait()
+		return code, errs.String()
+	})
+	t.Cleanup(func() { end() })
+	if baseURL = <-found; baseURL == "" {
+		_, text := end()
+		t.Fatal(text)
+	}
+	return baseURL, end
+}
+
+const chat = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`
+
+// ask sends a chat, and returns the status and the answer.
+func ask(t *testing.T, baseURL, key string) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/chat/completions", strings.NewReader(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	baseURL, end := f.serve(t, "--limit", "openai")
+	for range 120 { // more than the capacity: the last ones wait
+		if status, answer := ask(t, baseURL, "any"); status != http.StatusOK || !strings.Contains(answer, "stand-in") {
+			t.Fatalf("%d: %s", status, answer)
+		}
+	}
+	if code, errs := end(); code != cli.ExitOK || strings.Contains(errs, "sk-hidden") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestGatewayRefusesToStart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want string
+	}{
+		"a limit that is not there": {args: []string{"--limit", "nope"}, want: "--limit: "},
+		"half of TLS":               {args: []string{"--tls-cert", "x"}, want: "belong together"},
+		"no time to wait":           {args: []string{"--max-hold", "0s"}, want: "--max-hold"},
+		"everybody":                 {args: []string{"--listen", "0.0.0.0:0"}, want: "not loopback"},
+		"no provider's key":         {env: map[string]string{"OPENAI_API_KEY": ""}, want: "OPENAI_API_KEY is not set"},
+	} {
+		own := &fleet{file: f.file, env: map[string]string{}}
+		for name, value := range f.env {
+			own.env[name] = value
+		}
+		for name, value := range c.env {
+			own.env[name] = value
+		}
+		args := append([]string{"gateway", "--config", f.file, "--listen", "127.0.0.1:0"}, c.args...)
+		if code, _, errs := own.run(t, args...); code != cli.ExitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+	}
+}

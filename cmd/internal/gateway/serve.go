@@ -1,0 +1,160 @@
+// Package gateway has the commands that serve clients in any language: `headway gateway` and `headway keys`.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/headway-go/headway/cmd/internal/session"
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/config"
+	live "github.com/headway-go/headway/internal/gateway"
+	"github.com/headway-go/headway/reservations"
+)
+
+const (
+	// headerPatience is how long a caller may take for the headers of a request, idlePatience how long a connection may
+	// be idle. headerMost bounds the headers, in bytes.
+	headerPatience = 10 * time.Second
+	idlePatience   = 2 * time.Minute
+	headerMost     = 64 << 10
+	// followEvery is how often the file and the overrides are looked at.
+	followEvery = time.Second
+)
+
+// Settings are those of a gateway that its command line has.
+type Settings struct {
+	File            string
+	Limit           string
+	MaxHold         time.Duration
+	MaxBody         int64
+	Large           bool
+	Connections     int           // at most; zero means any number
+	ShutdownTimeout time.Duration // for calls that run
+	Cert, Key       string        // files, for TLS
+	Logger          *slog.Logger
+	// StandIn is the address that replaces a provider's; its key is OPENAI_API_KEY. Nil calls the providers themselves.
+	StandIn func(provider string) string
+}
+
+// providers are those of the file, or of the environment. A provider without its key is a fault.
+func (s Settings) providers(c config.Config, getenv func(string) string) ([]live.Provider, error) {
+	var all []live.Provider
+	for _, p := range c.Called(getenv) {
+		if s.StandIn != nil {
+			p.BaseURL, p.Key = s.StandIn(p.Name), "OPENAI_API_KEY"
+		}
+		if p.Lacks(getenv) {
+			return nil, cli.Usage("%s is not set: the provider would refuse every request; `export %s=...` and start again",
+				p.Key, p.Key)
+		}
+		if err := cli.CheckVariable(getenv, p.Key); err != nil {
+			return nil, err
+		}
+		all = append(all, live.Provider{
+			Name: p.Name, BaseURL: p.BaseURL, APIKey: getenv(p.Key), Limits: p.Limits, Models: p.Models, Sync: p.Sync,
+		})
+	}
+	return all, nil
+}
+
+// Serve serves on a listener until ctx ends. Calls that run then have ShutdownTimeout to end.
+func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Settings, env cli.Environment) error {
+	defer func() { _ = on.Close() }()
+	providers, err := settings.providers(s.Config, env.Getenv)
+	if err != nil {
+		return err
+	}
+	prices := map[string]live.Price{}
+	for model, p := range s.Config.Prices {
+		prices[model] = live.Price{Input: p.Input, Output: p.Output}
+	}
+	g, err := live.New(live.Config{
+		Limiter: s.Limiter, Waitlist: s.Scheduler, Providers: providers, Limit: settings.Limit, Prices: prices,
+		MaxHold: settings.MaxHold, MaxBody: settings.MaxBody, Large: settings.Large, Logger: settings.Logger,
+	})
+	if err != nil {
+		return fault(err)
+	}
+	if err = s.Scheduler.Start(ctx); err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	follow, faults := s.Follow(settings.File), settings.Logger
+	if settings.StandIn != nil { // the worker beside it reports them
+		faults = slog.New(slog.DiscardHandler)
+	}
+	group.Go(func() { everySecond(following, follow, faults) })
+	if settings.Connections > 0 {
+		on = netutil.LimitListener(on, settings.Connections)
+	}
+	server := &http.Server{
+		Handler: g, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headerMost,
+		ErrorLog: slog.NewLogLogger(settings.Logger.Handler(), slog.LevelDebug),
+	}
+	group.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-following.Done():
+		}
+		g.Stop()
+		ending, done := context.WithTimeout(context.WithoutCancel(ctx), settings.ShutdownTimeout)
+		defer done()
+		if server.Shutdown(ending) != nil {
+			_ = server.Close()
+		}
+		if err := g.Close(ending); err != nil {
+			settings.Logger.Warn("not all is settled", slog.Any("error", err))
+		}
+	})
+	if settings.Cert != "" {
+		err = server.ServeTLS(on, settings.Cert, settings.Key)
+	} else {
+		err = server.Serve(on)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// fault names the flag or the setting that is at fault.
+func fault(err error) error {
+	if field, ok := errors.AsType[*reservations.FieldError](err); ok && field.Field == "limit" {
+		return cli.Usage("--limit: %s", field.Problem)
+	}
+	return &cli.UsageError{Err: err}
+}
+
+// everySecond follows the settings until ctx ends.
+func everySecond(ctx context.Context, follow func(context.Context) error, log *slog.Logger) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	var last string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := follow(ctx)
+		text := ""
+		if err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != "" && text != last {
+			log.WarnContext(ctx, "the settings can't be followed, the last ones stay", slog.String("error", text))
+		}
+		last = text
+	}
+}

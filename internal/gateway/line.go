@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/reservations"
+)
+
+// errLate ends a wait that would last longer than the caller does.
+var errLate = errors.New("the call can't start in time")
+
+// line is the waitlist of the limiter. It lets the watch of a caller see what the caller waits for.
+type line struct{ reservations.Waitlist }
+
+// Enter implements reservations.Waitlist.
+func (l line) Enter(ctx context.Context, claims reservations.Claims) reservations.Place {
+	place := l.Waitlist.Enter(ctx, claims)
+	w, ok := ctx.Value(watchKey{}).(*watch)
+	if !ok {
+		return place
+	}
+	return &seat{Place: place, watch: w}
+}
+
+// seat is the place of a watched caller.
+type seat struct {
+	reservations.Place
+	watch *watch
+}
+
+// Wait implements reservations.Place.
+func (s *seat) Wait(ctx context.Context, stopped *reservations.Claim, cause error) error {
+	s.watch.waits(s.Place, stopped, cause)
+	return s.Place.Wait(ctx, stopped, cause)
+}
+
+type watchKey struct{}
+
+// positioned is a place that knows how far it is from its turn.
+type positioned interface {
+	// Position returns the number of the place, from 1, and when its turn is expected. The number is zero for a caller
+	// whose turn has come. Known is false where that can't be read.
+	Position(ctx context.Context) (number int, wait time.Duration, known bool)
+}
+
+// positionPatience bounds the look at a place.
+const positionPatience = time.Second
+
+// watch is what is known of a caller's wait. Safe for concurrent use.
+type watch struct {
+	latest time.Time // the last moment at which the call may start; zero if there is none
+	give   func(error)
+
+	mu      sync.Mutex // guards what is below
+	place   positioned // nil before the first wait
+	last    standing
+	stopped reservations.Charge // what the caller waits for
+	answer  reservations.Outcome
+	check   *time.Timer
+}
+
+// standing is how a caller stands in line.
+type standing struct {
+	number int // zero where it is not known
+	start  time.Time
+}
+
+// checkAfter is how soon after it joined a caller that seems to be too late is looked at.
+const checkAfter = 30 * time.Millisecond
+
+// waits says that the caller waits for a bucket.
+func (w *watch) waits(place reservations.Place, stopped *reservations.Claim, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.place, _ = place.(positioned)
+	w.stopped = stopped.Charge
+	if cause != nil {
+		return
+	}
+	w.answer = stopped.Outcome
+	w.last.start = stopped.Decided.Add(stopped.Outcome.Wait())
+	if w.late() && w.check == nil {
+		w.check = time.AfterFunc(checkAfter, func() { w.look(context.Background()) })
+	}
+}
+
+func (w *watch) late() bool { return !w.latest.IsZero() && w.last.start.After(w.latest) }
+
+// look returns how the caller stands, as far as that is known. A caller that can't start in time is given up.
+func (w *watch) look(ctx context.Context) standing {
+	w.mu.Lock()
+	place := w.place
+	w.mu.Unlock()
+	var number int
+	var wait time.Duration
+	known := false
+	if place != nil {
+		ctx, cancel := context.WithTimeout(ctx, positionPatience)
+		number, wait, known = place.Position(ctx)
+		cancel()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known {
+		w.last = standing{number: number, start: time.Now().Add(wait)}
+	}
+	if w.late() {
+		w.give(errLate)
+	}
+	return w.last
+}
+
+// end ends the watch.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.check != nil {
+		w.check.Stop()
+	}
+	w.place = nil
+}
+
+// waited is what the caller waited for last, and the answer of its bucket.
+func (w *watch) waited() (reservations.Charge, reservations.Outcome, standing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped, w.answer, w.last
+}
