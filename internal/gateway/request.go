@@ -19,8 +19,11 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// bodyPatience is how long a caller may take to send a body, for each megabyte that it may have, and at least.
+// bodyPatience is how long a caller may take to send a body, for each 8 MB that it may have, and at least.
 const bodyPatience = 30 * time.Second
+
+// restPatience is how long the rest of a body is awaited that is refused.
+const restPatience = time.Second
 
 // call is one live call.
 type call struct {
@@ -44,12 +47,16 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, to route) (c *cal
 	// Errors of deadlines: a recorder in a test has none.
 	_ = control.SetReadDeadline(time.Now().Add(bodyPatience * time.Duration(1+g.config.MaxBody>>23)))
 	var err error
-	body := r.Body
 	if r.ContentLength > g.config.MaxBody {
+		_ = control.SetReadDeadline(time.Now().Add(restPatience))
 		return c, g.tooLarge()
 	}
-	c.body, c.release, err = g.memory.Read(r.Context(), body, g.config.MaxBody)
-	_ = control.SetReadDeadline(time.Time{})
+	c.body, c.release, err = g.memory.Read(r.Context(), r.Body, g.config.MaxBody)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+	} else { // the server reads on a little, so that the caller gets the error
+		_ = control.SetReadDeadline(time.Now().Add(restPatience))
+	}
 	switch {
 	case errors.Is(err, intake.ErrTooLarge):
 		return c, g.tooLarge()
