@@ -99,6 +99,18 @@ func (p *place) Position(ctx context.Context) (number int, wait time.Duration, k
 	return at.Rank, wait, true
 }
 
+// KeepFor keeps the place for a while under the name of the call, for Resume. Leaves says that the caller leaves now.
+// Otherwise the place counts once this process is dead. It may be called beside Wait.
+func (p *place) KeepFor(ctx context.Context, call string, leaves bool, d time.Duration) error {
+	return p.s.list.Keep(ctx, p.task, call, leaves, d)
+}
+
+// Resume takes the place that was kept for the call, if there is one. Call it before the first Wait.
+func (p *place) Resume(ctx context.Context, call string) error {
+	_, err := p.s.list.Resume(ctx, p.task, call)
+	return err
+}
+
 // join joins the waitlist of the claim's bucket, and returns when the caller looks for its place by itself. Where Redis
 // could not store the place, the caller gives back what it was promised, and asks again at RetryAt.
 func (p *place) join(

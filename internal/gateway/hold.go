@@ -54,6 +54,7 @@ func newHold(w http.ResponseWriter, c *call, watch *watch, every time.Duration, 
 // beat sends a sign of life.
 func (h *hold) beat() {
 	at := h.watch.look(context.Background())
+	h.watch.keep(context.Background())
 	<-h.turn
 	defer func() { h.turn <- struct{}{} }()
 	if h.ended {

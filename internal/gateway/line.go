@@ -28,13 +28,40 @@ func (l line) Enter(ctx context.Context, claims reservations.Claims) reservation
 // seat is the place of a watched caller.
 type seat struct {
 	reservations.Place
-	watch *watch
+
+	watch  *watch
+	waited bool
 }
 
 // Wait implements reservations.Place.
 func (s *seat) Wait(ctx context.Context, stopped *reservations.Claim, cause error) error {
+	if first := !s.waited; first && s.watch.retry != "" {
+		if k, ok := s.Place.(keeping); ok {
+			_ = k.Resume(ctx, s.watch.retry) // without it the call is at the end of the line
+		}
+	}
+	s.waited = true
 	s.watch.waits(s.Place, stopped, cause)
 	return s.Place.Wait(ctx, stopped, cause)
+}
+
+// Leave implements reservations.Place. The place of a call whose connection is lost is kept for a retry.
+func (s *seat) Leave(ctx context.Context) {
+	if s.waited && s.watch.lost() {
+		if k, ok := s.Place.(keeping); ok {
+			_ = k.KeepFor(ctx, s.watch.name, true, keptFor) // as above
+		}
+	}
+	s.Place.Leave(ctx)
+}
+
+// keptFor is how long a place is kept for a retry.
+const keptFor = time.Minute
+
+// keeping is a place that can be kept for the retry of a call.
+type keeping interface {
+	KeepFor(ctx context.Context, call string, leaves bool, d time.Duration) error
+	Resume(ctx context.Context, call string) error
 }
 
 type watchKey struct{}
@@ -53,6 +80,10 @@ const positionPatience = time.Second
 type watch struct {
 	latest time.Time // the last moment at which the call may start; zero if there is none
 	give   func(error)
+	// name is that of the call, by which its retry finds its place; empty for a call that has no retries. Retry is the
+	// name if this is a retry. Gone says that the caller has gone.
+	name, retry string
+	gone        func() bool
 
 	mu      sync.Mutex // guards what is below
 	place   positioned // nil before the first wait
@@ -111,6 +142,22 @@ func (w *watch) look(ctx context.Context) standing {
 		w.give(errLate)
 	}
 	return w.last
+}
+
+// lost says whether the call ends because its connection is lost, or the gateway stops: then a retry may come.
+func (w *watch) lost() bool { return w.name != "" && w.gone() }
+
+// keep keeps the place of a call that waits on, should this gateway be killed.
+func (w *watch) keep(ctx context.Context) {
+	w.mu.Lock()
+	k, ok := w.place.(keeping)
+	w.mu.Unlock()
+	if !ok || w.name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, positionPatience)
+	defer cancel()
+	_ = k.KeepFor(ctx, w.name, false, keptFor+positionPatience) // the next sign of life tries again
 }
 
 // end ends the watch.

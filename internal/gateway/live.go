@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,7 +48,10 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, c *call, o order,
 	ctx, give := context.WithCancelCause(r.Context())
 	defer give(nil)
 	defer context.AfterFunc(g.serving, func() { give(errStopped) })()
-	watching := &watch{latest: latest, give: give}
+	watching := &watch{latest: latest, give: give, gone: func() bool {
+		return r.Context().Err() != nil || g.serving.Err() != nil
+	}}
+	watching.name, watching.retry = nameOf(r.Header, c)
 	defer watching.end()
 	ctx = context.WithValue(ctx, watchKey{}, watching)
 	h := newHold(w, c, watching, said.every(g.config.Silent), give)
@@ -107,4 +112,25 @@ func (g *Gateway) waitFault(err error, w *watch, caller http.Header) fault {
 		showLimits(f.header, familyOpenAI, []reservations.Outcome{answer})
 	}
 	return f
+}
+
+// nameOf names a call, so that its retry finds its place: by its Idempotency-Key, else by what it asks for, if its client
+// counts retries. Retry is the name if the call may be a retry. The caller's key is a part of it.
+func nameOf(h http.Header, c *call) (name, retry string) {
+	count, idempotent := h.Get("X-Stainless-Retry-Count"), h.Get("Idempotency-Key")
+	if count == "" && idempotent == "" {
+		return "", ""
+	}
+	sum := sha256.New()
+	for _, part := range []string{secretOf(h), c.endpoint, c.deployment, idempotent} {
+		fmt.Fprintf(sum, "%d %s ", len(part), part)
+	}
+	if idempotent == "" {
+		_, _ = sum.Write(c.body) // it never fails
+	}
+	name = hex.EncodeToString(sum.Sum(nil)[:16])
+	if idempotent != "" || count != "0" {
+		retry = name
+	}
+	return name, retry
 }

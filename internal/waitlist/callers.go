@@ -14,6 +14,8 @@ import (
 // message on the channel promotes its callers. Beside the keys of preamble.lua:
 //
 //	caller:PROCESS     string with an expiry: the process lives
+//	kept:CALL          hash with an expiry: the tags of a caller, for the retry of its call, as in task:TASK; owner, if
+//	                   the caller still waits
 //
 // and the channel "call:PROCESS": the numbers of promoted callers, separated by spaces.
 
@@ -45,6 +47,24 @@ func (w *Waitlist) Live(ctx context.Context, process string, expiry time.Duratio
 		return false, fmt.Errorf("show a sign of life: %w", err)
 	}
 	return !found, nil
+}
+
+// recordFor is how long the record of a caller is kept that has not joined yet.
+const recordFor = time.Minute
+
+// Keep stores the tags of a caller under the name of its call, for a while: Resume gives them to the caller of a retry.
+// Leaves says that the caller leaves. If it does not, its tags count once its process shows no sign of life.
+func (w *Waitlist) Keep(ctx context.Context, caller Task, call string, leaves bool, expiry time.Duration) error {
+	return w.run(ctx, "keep the place of a caller", w.scripts.keep, caller.String(), call, expiry.Milliseconds(),
+		leaves).err
+}
+
+// Resume gives a caller that has not joined yet the tags that are stored for its call, once. Join then puts it into its
+// place.
+func (w *Waitlist) Resume(ctx context.Context, caller Task, call string) (resumed bool, err error) {
+	r := w.run(ctx, "resume the place of a caller", w.scripts.resume, caller.String(), call, recordFor.Milliseconds())
+	resumed = r.flag()
+	return resumed, r.err
 }
 
 // Dead returns the processes whose signs of life have expired.

@@ -39,7 +39,7 @@ type Waitlist struct {
 type scripts struct {
 	join, arrive, leave, report, fail, recover, look, promote, park, resign, lists, position *redis.Script
 
-	timers, onDuty, mend *redis.Script
+	timers, onDuty, keep, resume, mend *redis.Script
 }
 
 // New returns the waitlists in the Redis of the client. All processes of a fleet share them.
@@ -54,7 +54,7 @@ func New(client redis.UniversalClient) *Waitlist {
 		promote: script("advance", "promote"), park: script("park"), resign: script("resign"),
 		lists:    script("describe", "lists"),
 		position: script("describe", "lanes", "position"), timers: script("timers"), onDuty: script("on_duty"),
-		mend: lua.Script(files, "mend"),
+		keep: script("keep"), resume: script("resume"), mend: lua.Script(files, "mend"),
 	}}
 }
 

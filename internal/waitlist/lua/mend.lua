@@ -8,6 +8,7 @@
 local root, kinds = ARGV[1], {
 	index = "zset", failed = "zset", dispatcher = "hash", timers = "zset", list = "zset", queues = "set",
 	promoted = "zset", meta = "hash", flows = "zset", waiting = "zset", sums = "hash", task = "hash",
+	caller = "string", kept = "hash",
 }
 local page = redis.call("SCAN", ARGV[2], "MATCH", root .. "*", "COUNT", 1000)
 for _, key in ipairs(page[2]) do
