@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/keys"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -29,6 +30,7 @@ type Buckets struct {
 	Overriding
 
 	redis    redis.UniversalClient // that of Open, if it is not the caller's
+	keys     keys.Store            // where the buckets are
 	database *mongo.Database       // nil without MONGODB_URI
 	records  *mongostore.Store     // says which database it is; nil without one
 	hosts    string                // of the database
@@ -37,6 +39,9 @@ type Buckets struct {
 
 // InMongo says whether MongoDB is given, which keeps batches, results and dead tasks.
 func (b *Buckets) InMongo() bool { return b.database != nil }
+
+// Keys are the keys of the gateway's callers, which are kept where the buckets are.
+func (b *Buckets) Keys() keys.Store { return b.keys }
 
 // Close ends the connections.
 func (b *Buckets) Close(ctx context.Context) error {
@@ -85,7 +90,7 @@ func Open(
 	if kept == config.BucketsRedis {
 		var store *redisstore.Store
 		store, err = redisstore.Open(ctx, queue)
-		b.Store, b.Overriding = store, store
+		b.Store, b.Overriding, b.keys = store, store, keys.InRedis(queue)
 	}
 	b.inMongo = kept == config.BucketsMongoDB
 	if err == nil {

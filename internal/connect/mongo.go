@@ -20,6 +20,7 @@ import (
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/estimates"
 	"github.com/headway-go/headway/internal/estimates/keeper"
+	"github.com/headway-go/headway/internal/keys"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -166,7 +167,7 @@ func open(
 	}
 	b := &Buckets{database: client.Database(database)}
 	store := mongostore.New(b.database, mongostore.Options{})
-	b.Store, b.Overriding, b.records = store, store, store
+	b.Store, b.Overriding, b.records, b.keys = store, store, store, keys.InMongo(b.database)
 	if err := store.EnsureIndexes(ctx); err != nil {
 		_ = client.Disconnect(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", reservations.ErrUnavailable, err)

@@ -85,7 +85,7 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 // where its turn has come. Known is false where Redis does not say, or the caller is in no waitlist. It may be called
 // beside Wait, and changes nothing.
 func (p *place) Position(ctx context.Context) (number int, wait time.Duration, known bool) {
-	at, err := p.s.list.Position(ctx, p.task)
+	at, err := p.s.list.Near(ctx, p.task)
 	if err != nil || at.State == waitlist.StateNew {
 		return 0, 0, false
 	}

@@ -98,6 +98,7 @@ type Gateway struct {
 	transport http.RoundTripper
 	serving   context.Context //nolint:containedctx // ends with Stop
 	stop      context.CancelCauseFunc
+	looks     chan struct{} // of watches
 }
 
 // New returns a gateway. The limiter waits in its waitlist from now on. The error joins all faults of the config.
@@ -108,7 +109,7 @@ func New(config Config) (*Gateway, error) {
 	config.MaxBody = cmp.Or(config.MaxBody, MaxBodyDefault)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Providers = slices.Clone(config.Providers)
-	g := &Gateway{config: config, memory: intake.New(0), transport: config.Transport}
+	g := &Gateway{config: config, memory: intake.New(0), transport: config.Transport, looks: make(chan struct{}, looksMost)}
 	if err := g.validate(); err != nil {
 		return nil, err
 	}

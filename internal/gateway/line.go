@@ -73,13 +73,18 @@ type positioned interface {
 	Position(ctx context.Context) (number int, wait time.Duration, known bool)
 }
 
-// positionPatience bounds the look at a place.
-const positionPatience = time.Second
+const (
+	// positionPatience bounds the look at a place.
+	positionPatience = time.Second
+	// looksMost is how many places are looked at at once: callers must not take all connections to Redis.
+	looksMost = 16
+)
 
 // watch is what is known of a caller's wait. Safe for concurrent use.
 type watch struct {
 	latest time.Time // the last moment at which the call may start; zero if there is none
 	give   func(error)
+	looks  chan struct{} // the looks at places at once, of all callers
 	// name is that of the call, by which its retry finds its place; empty for a call that has no retries. Retry is the
 	// name if this is a retry. Gone says that the caller has gone.
 	name, retry string
@@ -130,8 +135,13 @@ func (w *watch) look(ctx context.Context) standing {
 	known := false
 	if place != nil {
 		ctx, cancel := context.WithTimeout(ctx, positionPatience)
-		number, wait, known = place.Position(ctx)
-		cancel()
+		defer cancel()
+		select {
+		case w.looks <- struct{}{}:
+			number, wait, known = place.Position(ctx)
+			<-w.looks
+		case <-ctx.Done():
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

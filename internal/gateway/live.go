@@ -48,7 +48,7 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, c *call, o order,
 	ctx, give := context.WithCancelCause(r.Context())
 	defer give(nil)
 	defer context.AfterFunc(g.serving, func() { give(errStopped) })()
-	watching := &watch{latest: latest, give: give, gone: func() bool {
+	watching := &watch{latest: latest, give: give, looks: g.looks, gone: func() bool {
 		return r.Context().Err() != nil || g.serving.Err() != nil
 	}}
 	watching.name, watching.retry = nameOf(r.Header, c)

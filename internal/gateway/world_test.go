@@ -88,7 +88,7 @@ func (w *world) newGate(change func(*gateway.Config)) *gate {
 	w.t.Helper()
 	g := &gate{world: w, redis: network.New(network.NewConditions(1, 1, 0, time.Millisecond), w.redis.Serve)}
 	g.client = redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", Dialer: g.redis.Dial, PoolSize: 50, DialerRetries: 1,
+		Addr: "127.0.0.1:6379", Dialer: g.redis.Dial, PoolSize: 5000, DialerRetries: 1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	var err error

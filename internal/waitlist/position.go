@@ -32,7 +32,17 @@ type Position struct {
 
 // Position returns the place of the task. It changes nothing and never reads the whole list.
 func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
-	r := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exactMost)
+	return w.position(ctx, task, exactMost)
+}
+
+// nearMost is the largest number of tasks ahead that Near reads one by one.
+const nearMost = 32
+
+// Near is Position for a process that asks for many tasks: it is exact for at most 32 tasks ahead.
+func (w *Waitlist) Near(ctx context.Context, task Task) (Position, error) { return w.position(ctx, task, nearMost) }
+
+func (w *Waitlist) position(ctx context.Context, task Task, exact int) (Position, error) {
+	r := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exact)
 	p := Position{Arrived: r.arrived()}
 	if p.List = r.list(p.Bucket); p.State == StateNew {
 		return p, r.err

@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	live "github.com/headway-go/headway/internal/gateway"
+	"github.com/headway-go/headway/internal/keys"
 	"github.com/headway-go/headway/internal/period"
 )
 
@@ -21,7 +22,7 @@ const connectionsDefault = 20_000
 
 // Commands returns `headway gateway` and `headway keys`.
 func Commands(env cli.Environment) []*cobra.Command {
-	return []*cobra.Command{gatewayCommand(env)}
+	return []*cobra.Command{gatewayCommand(env), keysCommand(env)}
 }
 
 func gatewayCommand(env cli.Environment) *cobra.Command {
@@ -39,6 +40,9 @@ promote the waiting calls themselves.
 
 A call takes from the limit of the provider that lists its model (providers.*.models), else from --limit, else from the
 only limit of headway.yaml. The key of a provider stays in the environment of the gateway.
+
+While there is no key, everybody may call: so the gateway listens on loopback only. "headway keys create" makes the first
+one, and from then on each caller needs a key.
 
 A caller says how long it waits by Headway-Start-By (30s, or a time), else its client's time-out counts. docs/gateway.md
 has more.`,
@@ -74,8 +78,12 @@ has more.`,
 			return err
 		}
 		defer opened.Close(c.Context())
-		if !cli.OnLoopback(listen) {
-			return cli.Usage("--listen %s is not loopback, and there are no keys yet: everybody could call", listen)
+		if s.Keys, err = keys.Open(c.Context(), opened.Buckets.Keys(), cli.OnLoopback(listen)); err != nil {
+			return err
+		}
+		if !cli.OnLoopback(listen) && s.Keys.Empty() {
+			return cli.Usage("--listen %s is not loopback, and there is no key: everybody could call; make one by "+
+				"`headway keys create`", listen)
 		}
 		s.ShutdownTimeout = opened.Config.ShutdownTimeout
 		on, err := cli.Listen(c.Context(), listen)

@@ -16,6 +16,7 @@ import (
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	live "github.com/headway-go/headway/internal/gateway"
+	"github.com/headway-go/headway/internal/keys"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -40,6 +41,8 @@ type Settings struct {
 	ShutdownTimeout time.Duration // for calls that run
 	Cert, Key       string        // files, for TLS
 	Logger          *slog.Logger
+	// Keys are the callers. Nil serves everybody.
+	Keys *keys.Book
 	// StandIn is the address that replaces a provider's; its key is OPENAI_API_KEY. Nil calls the providers themselves.
 	StandIn func(provider string) string
 }
@@ -76,10 +79,14 @@ func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Se
 	for model, p := range s.Config.Prices {
 		prices[model] = live.Price{Input: p.Input, Output: p.Output}
 	}
-	g, err := live.New(live.Config{
+	c := live.Config{
 		Limiter: s.Limiter, Waitlist: s.Scheduler, Providers: providers, Limit: settings.Limit, Prices: prices,
 		MaxHold: settings.MaxHold, MaxBody: settings.MaxBody, Large: settings.Large, Logger: settings.Logger,
-	})
+	}
+	if settings.Keys != nil {
+		c.Keys = settings.Keys
+	}
+	g, err := live.New(c)
 	if err != nil {
 		return fault(err)
 	}
@@ -94,7 +101,15 @@ func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Se
 	if settings.StandIn != nil { // the worker beside it reports them
 		faults = slog.New(slog.DiscardHandler)
 	}
-	group.Go(func() { everySecond(following, follow, faults) })
+	group.Go(func() {
+		everySecond(following, func(ctx context.Context) error {
+			err := follow(ctx)
+			if settings.Keys != nil {
+				err = errors.Join(err, settings.Keys.Refresh(ctx))
+			}
+			return err
+		}, faults)
+	})
 	if settings.Connections > 0 {
 		on = netutil.LimitListener(on, settings.Connections)
 	}

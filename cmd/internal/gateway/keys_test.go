@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/keys"
+)
+
+// until waits for something that another goroutine does.
+func until(t *testing.T, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatal("in vain")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// The life of a key: made, listed, used, replaced, revoked. Its secret is shown once.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	run := func(args ...string) string {
+		t.Helper()
+		code, out, errs := f.run(t, append(args, "--config", f.file)...)
+		if code != cli.ExitOK {
+			t.Fatalf("%v: exit %d: %s", args, code, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	baseURL, _ := f.serve(t, "--limit", "openai")
+	status := func(key string) int {
+		code, _ := ask(t, baseURL, key)
+		return code
+	}
+	if got := status("any"); got != http.StatusOK {
+		t.Fatalf("without keys: %d", got)
+	}
+	secret := run("keys", "create", "--tenant", "acme", "--limit", "tenants:acme", "--models", "m,gpt-*", "--expires", "90d")
+	if !strings.HasPrefix(secret, "hw_") || len(secret) < 40 {
+		t.Fatalf("secret %q", secret)
+	}
+	until(t, func() bool { return status("any") == http.StatusUnauthorized && status(secret) == http.StatusOK })
+	var listed []keys.Key
+	text := run("keys", "list", "--json")
+	if err := json.Unmarshal([]byte(text), &listed); err != nil || len(listed) != 1 || listed[0].Tenant != "acme" ||
+		strings.Contains(text, secret) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if text = run("keys", "list"); !strings.Contains(text, "tenants:acme") || !strings.Contains(text, "m,gpt-*") {
+		t.Error(text)
+	}
+	next := run("keys", "rotate", listed[0].ID, "--overlap", "0s")
+	until(t, func() bool { return status(secret) == http.StatusUnauthorized && status(next) == http.StatusOK })
+	text = run("keys", "list", "--json")
+	if err := json.Unmarshal([]byte(text), &listed); err != nil || len(listed) != 2 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, key := range listed {
+		run("keys", "revoke", key.ID)
+	}
+	until(t, func() bool { return status("any") == http.StatusOK })
+	if code, _, errs := f.run(t, "keys", "revoke", "nope", "--config", f.file); code != cli.ExitUsage ||
+		!strings.Contains(errs, "no such key") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestKeysThatCanNotBe(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for want, args := range map[string][]string{
+		"--tenant is required":       {},
+		`there is no limit "nope"`:   {"--tenant", "a", "--limit", "nope"},
+		"--priority high":            {"--tenant", "a", "--priority", "high"},
+		"is no pattern":              {"--tenant", "a", "--models", "a["},
+		"--budget: ":                 {"--tenant", "a", "--budget", "much"},
+		"--budget needs the prices":  {"--tenant", "a", "--budget", "5/d"},
+		"flow":                       {"--tenant", "a\nb"},
+		"two charges for one bucket": {"--tenant", "a", "--limit", "tenants:a", "--limit", "tenants:a"},
+	} {
+		args = append([]string{"keys", "create", "--config", f.file}, args...)
+		if code, _, errs := f.run(t, args...); code != cli.ExitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+	}
+}
