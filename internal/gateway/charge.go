@@ -28,8 +28,8 @@ const codeBudget = "insufficient_quota"
 // million is what prices are for.
 const million = 1e6
 
-// orderOf says where the call of a key goes, and what it takes from which bucket: from those of the key, then from the
-// provider's.
+// orderOf says where the call of a key goes, and what it takes from which bucket: from the buckets of the key, then from
+// the provider's.
 func (g *Gateway) orderOf(c *call, key keys.Key) (o order, problem *fault) {
 	if !key.May(c.model) {
 		return o, &fault{status: http.StatusForbidden, code: "model_not_allowed", param: "model",

@@ -72,9 +72,9 @@ func (d deadline) every(usual time.Duration) time.Duration {
 	return min(usual, max(d.patient/3, time.Second))
 }
 
-// honoured is how long a client waits at most before it tries again because it was asked to. The clients of openai for
-// Node.js and Python come back early where they are asked for more than a minute, and that for Go gives up above two.
-// Others wait 8 s.
+// honoured is how long a client waits at most before it tries again because it was asked to. The clients of
+// OpenAI for Node.js and Python come back early if they are asked for more than a minute. The client for Go gives up
+// above two minutes. Others wait 8 s.
 func honoured(h http.Header) time.Duration {
 	switch strings.ToLower(h.Get("X-Stainless-Lang")) {
 	case "", "js", "python":

@@ -1,12 +1,12 @@
 // Package gateway serves the API of a provider to clients in any language, under the limits of the fleet. A client
 // changes its base_url and nothing else.
 //
-// Each live call is a direct call: it waits in the waitlist with the tasks of the fleet, starts when all its charges
-// have started, and is settled by the usage that the provider names. While it waits, the gateway holds the connection:
+// Each live call is a direct call. It waits in the waitlist with the tasks of the fleet, and starts when all its charges
+// have started. The usage that the provider names settles it.
 //
-//	silent   up to 10 s: the answer keeps its real status
-//	open     then the status is 200, and a comment or a space goes out every 10 s
-//	ended    at the latest after 10 min, or at the time that the caller names: an error
+// While a call waits, the gateway holds the connection. First it is silent, for at most 10 s: the answer keeps its real
+// status. Then the response opens with the status 200, and a comment or a space goes out every 10 s. After 10 minutes,
+// or at the time that the caller names, it ends with an error.
 //
 // A call that the provider refuses for a while waits again. So a caller sees no 429 that waiting can avoid.
 //

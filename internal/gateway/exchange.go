@@ -45,8 +45,8 @@ type exchange struct {
 	mark  func(error) error
 	sent  time.Time
 	meter *meter // of the answer; nil before one came
-	// notCalled says that nothing was sent, rejected that the provider did not work on the request, again that the call
-	// waits again, block for how long its limit is blocked.
+	// notCalled says that nothing was sent, rejected that the provider did not work on the request. Again says that the
+	// call waits again. Block is how long its limit is blocked.
 	notCalled, rejected, again bool
 	block                      time.Duration
 	header                     http.Header // of the answer, as the provider sent it

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// A key says who calls, which models and limits its calls may use, and what they take.
+// A key names its tenant, the models that its calls may use, and what they take.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	known := callers{

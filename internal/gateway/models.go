@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/internal/keys"
 )
 
-// serveModels lists the models that the key may use: those that the providers list in the settings. Where none does, it
+// serveModels lists the models that the key may use, of the models that the providers list in the settings. Where none does, it
 // asks the provider. Neither takes from a limit.
 func (g *Gateway) serveModels(w http.ResponseWriter, r *http.Request, to route, key keys.Key) {
 	type model struct {

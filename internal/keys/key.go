@@ -29,7 +29,7 @@ type Key struct {
 	// Limits are the buckets that its calls take from before the limit of the provider, the narrowest first, as
 	// LIMIT[:KEY].
 	Limits []string `json:"limits,omitempty" bson:"limits,omitempty"`
-	// Flow and Priority are those of its calls; see reservations.Charge.
+	// Flow and Priority are what its calls have; see reservations.Charge.
 	Flow     string `json:"flow,omitempty" bson:"flow,omitempty"`
 	Priority string `json:"priority,omitempty" bson:"priority,omitempty"`
 	// Models are the models that it may use, each with wildcards as in "gpt-4o*". None means all.

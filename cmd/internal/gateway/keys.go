@@ -58,7 +58,9 @@ Calls with the key take from its limits first, then from the provider's. Its ten
 share a limit fairly. A budget counts what calls cost, by the prices of headway.yaml: each reserves what it may cost, so
 many calls at once can't spend more.`,
 		Example: `  headway keys create --tenant acme
-  headway keys create --tenant acme --limit tenants:acme --priority interactive --models "gpt-4o*,claude-*" --expires 90d
+  headway keys create --tenant acme --limit tenants:acme --expires 90d
+  headway keys create --tenant acme --priority interactive
+  headway keys create --tenant acme --models "gpt-4o*,claude-*"
   headway keys create --tenant acme --budget 50/d`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, stored, err := store(c.Context(), env, file)

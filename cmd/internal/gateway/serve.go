@@ -30,7 +30,7 @@ const (
 	followEvery = time.Second
 )
 
-// Settings are those of a gateway that its command line has.
+// Settings are what the command line says of a gateway.
 type Settings struct {
 	File            string
 	Limit           string
@@ -47,7 +47,7 @@ type Settings struct {
 	StandIn func(provider string) string
 }
 
-// providers are those of the file, or of the environment. A provider without its key is a fault.
+// providers are the providers of the file, or of the environment. A provider without its key is a fault.
 func (s Settings) providers(c config.Config, getenv func(string) string) ([]live.Provider, error) {
 	var all []live.Provider
 	for _, p := range c.Called(getenv) {
