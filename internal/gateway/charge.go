@@ -28,12 +28,14 @@ const codeBudget = "insufficient_quota"
 // million is what prices are for.
 const million = 1e6
 
-// orderOf says where the call of a key goes, and what it takes from which bucket: from the buckets of the key, then from
-// the provider's.
+// orderOf says where the call of a key goes, and what it takes from which bucket: from the buckets of the key, then
+// from the provider's.
 func (g *Gateway) orderOf(c *call, key keys.Key) (o order, problem *fault) {
 	if !key.May(c.model) {
-		return o, &fault{status: http.StatusForbidden, code: "model_not_allowed", param: "model",
-			message: fmt.Sprintf("This key may not use the model %.80q.", c.model)}
+		return o, &fault{
+			status: http.StatusForbidden, code: "model_not_allowed", param: "model",
+			message: fmt.Sprintf("This key may not use the model %.80q.", c.model),
+		}
 	}
 	buckets, last := key.Charges(), reservations.Charge{}
 	for _, p := range g.config.Providers {
@@ -102,8 +104,10 @@ func (g *Gateway) charge(b *reservations.Charge, c *call) *fault {
 		b.Priority = ""
 	}
 	if err = g.config.Limiter.Validate(*b); err != nil {
-		return &fault{status: http.StatusBadRequest, code: "request_too_large", noRetry: true,
-			message: fmt.Sprintf("No waiting can make room for this call: %v", err)}
+		return &fault{
+			status: http.StatusBadRequest, code: "request_too_large", noRetry: true,
+			message: fmt.Sprintf("No waiting can make room for this call: %v", err),
+		}
 	}
 	for _, m := range limit.Meters {
 		if n := tokens[m.Name]; !g.config.Large && m.Cap() > 0 && n > m.Cap() {
@@ -117,8 +121,10 @@ func (g *Gateway) charge(b *reservations.Charge, c *call) *fault {
 
 // broken is a fault of the settings, which no caller can mend.
 func broken(err error) *fault {
-	return &fault{status: http.StatusInternalServerError, code: "gateway_settings", noRetry: true,
-		message: "The settings of this gateway do not fit: " + err.Error()}
+	return &fault{
+		status: http.StatusInternalServerError, code: "gateway_settings", noRetry: true,
+		message: "The settings of this gateway do not fit: " + err.Error(),
+	}
 }
 
 // spend adds what the call may cost to the charges of a key with a budget.

@@ -17,7 +17,7 @@ type deadline struct {
 	patient time.Duration // how long the client goes without a byte; zero if it does not say
 }
 
-// deadlineOf reads Headway-Start-By, else the time-outs that the clients of OpenAI and Anthropic send along, in seconds.
+// deadlineOf reads Headway-Start-By, else the time-outs in seconds that the clients of OpenAI and Anthropic send along.
 func deadlineOf(h http.Header, now time.Time) (d deadline, problem *fault) {
 	whole := seconds(h.Get("X-Stainless-Timeout"))
 	read := seconds(h.Get("X-Stainless-Read-Timeout"))

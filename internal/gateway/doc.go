@@ -1,8 +1,8 @@
 // Package gateway serves the API of a provider to clients in any language, under the limits of the fleet. A client
 // changes its base_url and nothing else.
 //
-// Each live call is a direct call. It waits in the waitlist with the tasks of the fleet, and starts when all its charges
-// have started. The usage that the provider names settles it.
+// Each live call is a direct call. It waits in the waitlist with the tasks of the fleet, and starts when all its
+// charges have started. The usage that the provider names settles it.
 //
 // While a call waits, the gateway holds the connection. First it is silent, for at most 10 s: the answer keeps its real
 // status. Then the response opens with the status 200, and a comment or a space goes out every 10 s. After 10 minutes,

@@ -139,7 +139,7 @@ func answered(res *http.Response) error {
 	}
 	opened := x.hold.end()
 	if failure != nil && opened {
-		return openFault{failure}
+		return openError{failure}
 	}
 	cleanAnswer(res.Header)
 	showLimits(res.Header, x.call.family, x.grant.Outcomes())
@@ -165,10 +165,10 @@ func answered(res *http.Response) error {
 	return nil
 }
 
-// openFault is an answer that is an error after the status of the response went out.
-type openFault struct{ body []byte }
+// openError is an answer that is an error after the status of the response went out.
+type openError struct{ body []byte }
 
-func (openFault) Error() string { return "the provider answered with an error" }
+func (openError) Error() string { return "the provider answered with an error" }
 
 // judge says what an answer that is no good one means. The error ends the exchange.
 func (x *exchange) judge(res *http.Response, body []byte) error {
@@ -209,7 +209,7 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errAgain) {
 		return
 	}
-	if failure, ok := errors.AsType[openFault](err); ok {
+	if failure, ok := errors.AsType[openError](err); ok {
 		x.hold.failOpen(failure.body)
 		return
 	}

@@ -77,5 +77,5 @@ func writeFault(w http.ResponseWriter, of family, f fault) {
 		h.Set("X-Should-Retry", "false")
 	}
 	w.WriteHeader(f.status)
-	_, _ = w.Write(f.body(of)) // an error means that the caller has gone
+	_, _ = w.Write(f.body(of)) //nolint:gosec // JSON, and the caller may have gone
 }

@@ -23,6 +23,7 @@ func wide() reservations.Limit {
 
 // What a provider does wrong has a documented answer, and a cost that is known.
 func TestFaultsOfTheProvider(t *testing.T) {
+	t.Parallel()
 	const all = 100 + helloInput
 	for name, c := range map[string]struct {
 		handle http.HandlerFunc
@@ -85,7 +86,9 @@ func TestFaultsOfTheProvider(t *testing.T) {
 			status: http.StatusBadGateway, text: `"code":"provider_key_refused"`,
 		},
 		"redirects": {
-			handle: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere/", 307) },
+			handle: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://elsewhere/", http.StatusTemporaryRedirect)
+			},
 			status: http.StatusBadGateway, text: `"code":"provider_failed"`,
 		},
 		"has no quota left": {
@@ -102,11 +105,13 @@ func TestFaultsOfTheProvider(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			handle := c.handle
 			if handle == nil {
 				handle = good
 			}
-			play(t, handle, func(c *gateway.Config) { c.Timeout = time.Minute }, func(t *testing.T, w *world, g *gate) {
+			play(t, handle, func(c *gateway.Config) { c.Timeout = time.Minute }, func(w *world, g *gate) {
+				t := w.t
 				if c.change != nil {
 					c.change(w)
 				}
@@ -145,8 +150,10 @@ func TestFaultsOfTheProvider(t *testing.T) {
 
 // A caller sees no refusal of the provider that waiting can avoid, and others wait for it too.
 func TestRefusedByTheProvider(t *testing.T) {
+	t.Parallel()
 	for name, header := range map[string]string{"a time": "7", "no time": ""} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var calls atomic.Int64
 			play(t, func(w http.ResponseWriter, r *http.Request) {
 				if calls.Add(1) <= 3 {
@@ -157,7 +164,8 @@ func TestRefusedByTheProvider(t *testing.T) {
 					return
 				}
 				good(w, r)
-			}, nil, func(t *testing.T, w *world, g *gate) {
+			}, nil, func(w *world, g *gate) {
+				t := w.t
 				a := g.chat(hello)
 				if a.err != nil || a.StatusCode != http.StatusOK || strings.TrimSpace(a.text) != fine {
 					t.Errorf("%v, %v: %q", a.err, a.Response, a.text)
@@ -178,6 +186,7 @@ func fast() reservations.Limit {
 
 // While the store or Redis is away, calls are held, and start when it is back.
 func TestServicesAway(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(w *world, g *gate, away bool){
 		"store": func(w *world, _ *gate, away bool) { w.store.away.Store(away) },
 		"Redis": func(_ *world, g *gate, away bool) {
@@ -185,7 +194,9 @@ func TestServicesAway(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, good, nil, func(t *testing.T, w *world, g *gate) {
+			t.Parallel()
+			play(t, good, nil, func(w *world, g *gate) {
+				t := w.t
 				set(w, g, true)
 				held := make([]<-chan reply, 3)
 				for i := range held {
@@ -215,7 +226,8 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("the provider got %s", r.URL)
 		}
 		for name := range r.Header {
-			if strings.HasPrefix(name, "Headway") || name == "Cookie" || name == "X-Forwarded-For" || name == "Proxy-Authorization" ||
+			if strings.HasPrefix(name, "Headway") || name == "Cookie" || name == "X-Forwarded-For" ||
+				name == "Proxy-Authorization" ||
 				strings.Contains(strings.Join(r.Header[name], " "), "of-the-caller") {
 				t.Errorf("the provider got %s: %s", name, r.Header[name])
 			}
@@ -252,20 +264,26 @@ func TestHostileRequests(t *testing.T) {
 				"X-Forwarded-For", "1.2.3.4", "Headway-Start-By", "1h", "Connection", "X-Mine",
 			},
 		},
-		"no form":           {path: "/v1/audio/transcriptions", body: hello, status: 400},
-		"deep JSON":         {path: "/v1/chat/completions", body: `{"a":` + strings.Repeat("[", 9000), status: 400},
-		"a negative number": {path: "/v1/chat/completions", body: `{"max_tokens":-1,"n":2,` + hello[len(`{"max_tokens":100`):], status: 400},
+		"no form":   {path: "/v1/audio/transcriptions", body: hello, status: 400},
+		"deep JSON": {path: "/v1/chat/completions", body: `{"a":` + strings.Repeat("[", 9000), status: 400},
+		"a negative number": {
+			path: "/v1/chat/completions", body: strings.Replace(hello, "100", "-1", 1), status: 400,
+		},
 	} {
 		before := seen.Load()
-		res, text := b.post(c.path, c.body, c.header...)
-		if res.StatusCode != c.status || (seen.Load() > before) != (c.status == http.StatusOK) {
-			t.Errorf("%s: %d, want %d: %s", name, res.StatusCode, c.status, text)
+		status, text := b.post(c.path, c.body, c.header...)
+		if status != c.status || (seen.Load() > before) != (c.status == http.StatusOK) {
+			t.Errorf("%s: %d, want %d: %s", name, status, c.status, text)
 		}
 		if strings.Contains(text, "of-the-caller") || c.status != 200 && !strings.HasPrefix(text, `{"error":{`) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	res, err := b.Client().Get(b.URL + "/v1/chat/completions")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+"/v1/chat/completions", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := b.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +298,9 @@ func TestHostileRequests(t *testing.T) {
 
 // A caller that declares a body of a gigabyte is refused before it sends any of it.
 func TestHugeBody(t *testing.T) {
-	play(t, good, nil, func(t *testing.T, w *world, g *gate) {
+	t.Parallel()
+	play(t, good, nil, func(w *world, g *gate) {
+		t := w.t
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/v1/chat/completions",
 			io.LimitReader(zeros{}, 1<<30))
 		if err != nil {
@@ -308,8 +328,10 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // A body that does not arrive is given up.
 func TestSlowBody(t *testing.T) {
-	play(t, good, nil, func(t *testing.T, w *world, g *gate) {
-		conn, err := g.host.wire.Dial(t.Context(), "", "")
+	t.Parallel()
+	play(t, good, nil, func(w *world, g *gate) {
+		t := w.t
+		conn, err := g.wire.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,17 +40,17 @@ func pool() reservations.Limit {
 }
 
 // setup starts a gateway before a provider that answers by handle. Change changes its configuration.
-func setup(t testing.TB, handle http.HandlerFunc, change func(*gateway.Config), limits ...reservations.Limit) *bed {
-	t.Helper()
+func setup(tb testing.TB, handle http.HandlerFunc, change func(*gateway.Config), limits ...reservations.Limit) *bed {
+	tb.Helper()
 	if len(limits) == 0 {
 		limits = []reservations.Limit{pool()}
 	}
 	limiter, err := reservations.New(memstore.New(time.Now), limits, reservations.Config{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	provider := httptest.NewServer(handle)
-	t.Cleanup(provider.Close)
+	tb.Cleanup(provider.Close)
 	config := gateway.Config{
 		Limiter:   limiter,
 		Providers: []gateway.Provider{{BaseURL: provider.URL + "/v1", APIKey: providerKey}},
@@ -61,10 +61,10 @@ func setup(t testing.TB, handle http.HandlerFunc, change func(*gateway.Config), 
 	}
 	g, err := gateway.New(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	b := &bed{Server: httptest.NewServer(g), t: t, limiter: limiter, gateway: g}
-	t.Cleanup(func() {
+	b := &bed{Server: httptest.NewServer(g), t: tb, limiter: limiter, gateway: g}
+	tb.Cleanup(func() {
 		b.Close()
 		b.settled()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -93,8 +93,8 @@ func (b *bed) left() (tokens, requests float64) {
 	return math.Round(v.Meters[0].Level), math.Round(v.Meters[1].Level)
 }
 
-// post sends a body, and returns the answer with its body.
-func (b *bed) post(path, body string, header ...string) (*http.Response, string) {
+// post sends a body, and returns the status and the body of the answer.
+func (b *bed) post(path, body string, header ...string) (status int, text string) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -109,6 +109,6 @@ func (b *bed) post(path, body string, header ...string) (*http.Response, string)
 		b.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	text, _ := io.ReadAll(res.Body)
-	return res, string(text)
+	read, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(read)
 }

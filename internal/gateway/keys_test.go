@@ -43,8 +43,10 @@ func TestKeys(t *testing.T) {
 		"another model": {
 			header: []string{"Authorization", "Bearer hw_tenant"}, model: "o1", status: 403, text: "model_not_allowed",
 		},
-		"a limit that has gone": {header: []string{"Authorization", "Bearer hw_gone"}, status: 500, text: "gateway_settings"},
-		"no price":              {header: []string{"Authorization", "Bearer hw_poor"}, status: 403, text: "model_without_price"},
+		"a limit that has gone": {
+			header: []string{"Authorization", "Bearer hw_gone"}, status: 500, text: "gateway_settings",
+		},
+		"no price": {header: []string{"Authorization", "Bearer hw_poor"}, status: 403, text: "model_without_price"},
 	} {
 		body, path := hello, c.path
 		if c.model != "" {
@@ -53,9 +55,9 @@ func TestKeys(t *testing.T) {
 		if path == "" {
 			path = "/v1/chat/completions"
 		}
-		res, text := b.post(path, body, c.header...)
-		if res.StatusCode != c.status || !strings.Contains(text, c.text) {
-			t.Errorf("%s: %d: %s", name, res.StatusCode, text)
+		status, text := b.post(path, body, c.header...)
+		if status != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%s: %d: %s", name, status, text)
 		}
 	}
 	b.settled()
@@ -67,8 +69,10 @@ func TestKeys(t *testing.T) {
 
 // A thousand calls at once spend no cent more than the budget of their key.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	const cost, used = 100, 40 // tokens of an answer: at most, and really; a cent for each hundred
-	known := callers{"hw_poor": {Tenant: "d", ID: "k", Budget: &keys.Budget{Amount: 1, Period: 240 * time.Hour, Unit: "USD"}}}
+	budget := &keys.Budget{Amount: 1, Period: 240 * time.Hour, Unit: "USD"}
+	known := callers{"hw_poor": {Tenant: "d", ID: "k", Budget: budget}}
 	limit := reservations.Limit{Name: "pool", Meters: []reservations.Meter{reservations.PerSecond("requests", 1000)}}
 	var mu sync.Mutex
 	spent := 0. // in the provider, with the calls that run
@@ -81,7 +85,8 @@ func TestBudget(t *testing.T) {
 	}
 	play(t, provider, func(c *gateway.Config) {
 		c.Keys, c.Prices = known, map[string]gateway.Price{"m": {Output: 100}}
-	}, func(t *testing.T, w *world, g *gate) {
+	}, func(w *world, g *gate) {
+		t := w.t
 		all := make([]<-chan reply, 1000)
 		for i := range all {
 			all[i] = g.send(t.Context(), "/v1/chat/completions", hello, "Authorization", "Bearer hw_poor")

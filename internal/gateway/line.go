@@ -119,7 +119,7 @@ func (w *watch) waits(place reservations.Place, stopped *reservations.Claim, cau
 	w.answer = stopped.Outcome
 	w.last.start = stopped.Decided.Add(stopped.Outcome.Wait())
 	if w.late() && w.check == nil {
-		w.check = time.AfterFunc(checkAfter, func() { w.look(context.Background()) })
+		w.check = time.AfterFunc(checkAfter, func() { w.look(context.Background()) }) //nolint:contextcheck // beside the wait
 	}
 }
 
@@ -134,13 +134,13 @@ func (w *watch) look(ctx context.Context) standing {
 	var wait time.Duration
 	known := false
 	if place != nil {
-		ctx, cancel := context.WithTimeout(ctx, positionPatience)
+		looking, cancel := context.WithTimeout(ctx, positionPatience)
 		defer cancel()
 		select {
 		case w.looks <- struct{}{}:
-			number, wait, known = place.Position(ctx)
+			number, wait, known = place.Position(looking)
 			<-w.looks
-		case <-ctx.Done():
+		case <-looking.Done():
 		}
 	}
 	w.mu.Lock()

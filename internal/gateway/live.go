@@ -47,7 +47,8 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, c *call, o order,
 	latest := said.latest(time.Now(), g.config.MaxHold)
 	ctx, give := context.WithCancelCause(r.Context())
 	defer give(nil)
-	defer context.AfterFunc(g.serving, func() { give(errStopped) })()
+	stopped := context.AfterFunc(g.serving, func() { give(errStopped) }) //nolint:contextcheck // of the gateway
+	defer stopped()
 	watching := &watch{latest: latest, give: give, looks: g.looks, gone: func() bool {
 		return r.Context().Err() != nil || g.serving.Err() != nil
 	}}
@@ -77,7 +78,9 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, c *call, o order,
 }
 
 // wait waits until the charges have started, at most until latest.
-func (g *Gateway) wait(ctx context.Context, latest time.Time, charges []reservations.Charge) (*reservations.Grant, error) {
+func (g *Gateway) wait(
+	ctx context.Context, latest time.Time, charges []reservations.Charge,
+) (*reservations.Grant, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, latest, errLate)
 	defer cancel()
 	return g.config.Limiter.Wait(ctx, charges...)
@@ -88,14 +91,20 @@ func (g *Gateway) waitFault(err error, w *watch, caller http.Header) fault {
 	charge, answer, at := w.waited()
 	switch {
 	case reservations.IsPermanent(err):
-		return fault{status: http.StatusBadRequest, code: "request_too_large", noRetry: true,
-			message: fmt.Sprintf("No waiting can make room for this call: %v", err)}
+		return fault{
+			status: http.StatusBadRequest, code: "request_too_large", noRetry: true,
+			message: fmt.Sprintf("No waiting can make room for this call: %v", err),
+		}
 	case errors.Is(err, reservations.ErrUnavailable):
-		return fault{status: http.StatusServiceUnavailable, code: "limits_unavailable", retry: againMost,
-			message: "The store of the limits does not answer, so nothing starts."}
+		return fault{
+			status: http.StatusServiceUnavailable, code: "limits_unavailable", retry: againMost,
+			message: "The store of the limits does not answer, so nothing starts.",
+		}
 	case !errors.Is(err, errLate):
-		return fault{status: http.StatusServiceUnavailable, code: "gateway_stops", retry: againMin,
-			message: "This gateway stops: try again."}
+		return fault{
+			status: http.StatusServiceUnavailable, code: "gateway_stops", retry: againMin,
+			message: "This gateway stops: try again.",
+		}
 	}
 	wait := max(time.Until(at.start), time.Second)
 	f := fault{
@@ -114,8 +123,8 @@ func (g *Gateway) waitFault(err error, w *watch, caller http.Header) fault {
 	return f
 }
 
-// nameOf names a call, so that its retry finds its place: by its Idempotency-Key, else by what it asks for, if its client
-// counts retries. Retry is the name if the call may be a retry. The caller's key is a part of it.
+// nameOf names a call, so that its retry finds its place: by its Idempotency-Key, else by what it asks for, if its
+// client counts retries. Retry is the name if the call may be a retry. The caller's key is a part of it.
 func nameOf(h http.Header, c *call) (name, retry string) {
 	count, idempotent := h.Get("X-Stainless-Retry-Count"), h.Get("Idempotency-Key")
 	if count == "" && idempotent == "" {

@@ -110,13 +110,13 @@ func TestUsage(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				answer(w, c.kind, c.answer)
 			}, nil)
-			res, text := b.post(c.path, c.body, "Authorization", "Bearer of-the-caller")
+			status, text := b.post(c.path, c.body, "Authorization", "Bearer of-the-caller")
 			want := c.out
 			if want == "" {
 				want = c.answer
 			}
-			if res.StatusCode != http.StatusOK || text != want {
-				t.Errorf("status %d, %q, want %q", res.StatusCode, text, want)
+			if status != http.StatusOK || text != want {
+				t.Errorf("status %d, %q, want %q", status, text, want)
 			}
 			if tokens, requests := b.left(); 1000-tokens != c.used || requests != 9 {
 				t.Errorf("used %v tokens and %v requests, want %v and 1", 1000-tokens, 10-requests, c.used)
@@ -151,8 +151,8 @@ func TestBodies(t *testing.T) {
 				got <- string(body)
 				answer(w, isJSON, `{}`)
 			}, func(c *gateway.Config) { c.Large = true })
-			if res, text := b.post("/v1/chat/completions", sent); res.StatusCode != http.StatusOK {
-				t.Fatalf("%d: %s", res.StatusCode, text)
+			if status, text := b.post("/v1/chat/completions", sent); status != http.StatusOK {
+				t.Fatalf("%d: %s", status, text)
 			}
 			if body := <-got; body != want {
 				t.Errorf("the provider got\n%s, want\n%s", body, want)

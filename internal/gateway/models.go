@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/internal/keys"
 )
 
-// serveModels lists the models that the key may use, of the models that the providers list in the settings. Where none does, it
-// asks the provider. Neither takes from a limit.
+// serveModels lists the models that the key may use, of the models that the providers list in the settings. If none
+// lists any, it asks the provider. Neither takes from a limit.
 func (g *Gateway) serveModels(w http.ResponseWriter, r *http.Request, to route, key keys.Key) {
 	type model struct {
 		ID      string `json:"id"`
@@ -29,8 +29,10 @@ func (g *Gateway) serveModels(w http.ResponseWriter, r *http.Request, to route, 
 	if to.rest != "" {
 		i := slices.IndexFunc(listed, func(m model) bool { return m.ID == to.rest })
 		if i < 0 && (len(listed) > 0 || !key.May(to.rest)) {
-			writeFault(w, to.family, fault{status: http.StatusNotFound, code: "model_not_found", param: "model",
-				message: "This gateway lists no such model for this key."})
+			writeFault(w, to.family, fault{
+				status: http.StatusNotFound, code: "model_not_found", param: "model",
+				message: "This gateway lists no such model for this key.",
+			})
 			return
 		}
 		if i >= 0 {

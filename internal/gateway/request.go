@@ -61,8 +61,10 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, to route) (c *cal
 	case errors.Is(err, intake.ErrTooLarge):
 		return c, g.tooLarge()
 	case err != nil && r.Context().Err() == nil:
-		return c, &fault{status: http.StatusRequestTimeout, message: "The body did not arrive, or is not complete.",
-			header: http.Header{"Connection": {"close"}}}
+		return c, &fault{
+			status: http.StatusRequestTimeout, message: "The body did not arrive, or is not complete.",
+			header: http.Header{"Connection": {"close"}},
+		}
 	case err != nil:
 		return c, &fault{status: http.StatusRequestTimeout, message: context.Cause(r.Context()).Error()}
 	}

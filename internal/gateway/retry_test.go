@@ -13,6 +13,7 @@ import (
 // A retry takes the place that its call had: after its connection was lost, after its gateway stopped, and after it was
 // killed. A call that was not lost keeps its place, and a stranger gets none.
 func TestRetryKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	count := func(n string) []string { return []string{"X-Stainless-Retry-Count", n} }
 	for name, c := range map[string]struct {
 		first, second []string // headers
@@ -27,15 +28,17 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 		"not counted":     {second: count("1")},
 		"too late":        {first: count("0"), second: count("1"), pause: 2 * time.Minute},
 		"still there":     {first: count("0"), second: count("1"), end: func(*gate, func()) {}},
-		"gateway stopped": {first: count("0"), second: count("1"), end: func(g *gate, _ func()) { g.Stop() }, keeps: true},
+		"gateway stopped": {first: count("0"), second: count("1"), end: func(g *gate, _ func()) { g.gateway.Stop() }, keeps: true},
 		"gateway killed": {first: count("0"), second: count("1"), end: func(g *gate, _ func()) {
 			g.redis.Set(network.Refuse)
-			g.host.wire.Set(network.Refuse)
+			g.wire.Set(network.Refuse)
 		}, pause: 10 * time.Second, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			patient := func(c *gateway.Config) { c.MaxHold = time.Hour }
-			play(t, good, patient, func(t *testing.T, w *world, g *gate) {
+			play(t, good, patient, func(w *world, g *gate) {
+				t := w.t
 				other := w.newGate(patient)
 				other.chat(hello)
 				ctx, cancel := context.WithCancel(t.Context())

@@ -49,8 +49,10 @@ func routeOf(r *http.Request) (to route, problem *fault) {
 	if strings.HasPrefix(path, "/v1/messages") || r.Header.Get("Anthropic-Version") != "" {
 		to.family = familyAnthropic
 	}
-	unknown := &fault{status: http.StatusNotFound, code: "unknown_url",
-		message: "This gateway has no such URL; docs/gateway.md lists what it serves."}
+	unknown := &fault{
+		status: http.StatusNotFound, code: "unknown_url",
+		message: "This gateway has no such URL; docs/gateway.md lists what it serves.",
+	}
 	if rest, ok := strings.CutPrefix(path, "/openai/deployments/"); ok {
 		name, end, _ := strings.Cut(rest, "/")
 		to.deployment, path = name, "/v1/"+end
@@ -72,8 +74,10 @@ func routeOf(r *http.Request) (to route, problem *fault) {
 		return to, unknown
 	}
 	if r.Method != method {
-		return to, &fault{status: http.StatusMethodNotAllowed, code: "method_not_supported",
-			message: "This URL takes " + method + " only.", header: http.Header{"Allow": {method}}}
+		return to, &fault{
+			status: http.StatusMethodNotAllowed, code: "method_not_supported",
+			message: "This URL takes " + method + " only.", header: http.Header{"Allow": {method}},
+		}
 	}
 	to.query, problem = queryOf(r.URL.RawQuery)
 	to.version = to.query.Get("api-version")

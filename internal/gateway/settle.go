@@ -26,17 +26,17 @@ func (x *exchange) settle(ctx context.Context) {
 	}
 	used, unused := x.used()
 	g.settling.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, settlePatience)
+		settling, cancel := context.WithTimeout(ctx, settlePatience)
 		defer cancel()
 		end := func(ctx context.Context) error { return x.grant.Settle(ctx, used) }
 		if unused {
 			end = x.grant.Cancel
 		}
-		if err := end(ctx); err != nil {
+		if err := end(settling); err != nil {
 			g.config.Logger.WarnContext(ctx, "not all could be settled, the estimate stays charged there",
 				slog.Any("error", err))
 		}
-		x.sync(ctx)
+		x.sync(settling)
 	})
 }
 

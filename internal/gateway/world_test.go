@@ -40,8 +40,9 @@ type world struct {
 
 // gate is one gateway: a process with a network of its own.
 type gate struct {
-	*gateway.Gateway
 	*host
+
+	gateway *gateway.Gateway
 
 	world   *world
 	limiter *reservations.Limiter
@@ -54,10 +55,10 @@ type gate struct {
 
 // play runs a test in virtual time, with one gateway. Handle is the provider.
 func play(
-	t *testing.T, handle http.HandlerFunc, change func(*gateway.Config), test func(*testing.T, *world, *gate), limits ...reservations.Limit,
+	t *testing.T, handle http.HandlerFunc, change func(*gateway.Config), test func(*world, *gate),
+	limits ...reservations.Limit,
 ) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		logging.Disable()
 		if len(limits) == 0 {
@@ -67,7 +68,7 @@ func play(
 			t: t, redis: embedded.New(), store: &store{Store: memstore.New(nil)}, limits: limits, provider: newHost(handle),
 		}
 		g := w.newGate(change)
-		test(t, w, g)
+		test(w, g)
 		for _, g := range w.gates {
 			g.close()
 		}
@@ -110,14 +111,14 @@ func (w *world) newGate(change func(*gateway.Config)) *gate {
 	if change != nil {
 		change(&config)
 	}
-	if g.Gateway, err = gateway.New(config); err != nil {
+	if g.gateway, err = gateway.New(config); err != nil {
 		w.t.Fatal(err)
 	}
-	g.host = newHost(g.Gateway.ServeHTTP)
+	g.host = newHost(g.gateway.ServeHTTP)
 	g.close = sync.OnceFunc(func() {
-		g.Stop()
+		g.gateway.Stop()
 		g.host.close()
-		if err := g.Gateway.Close(context.Background()); err != nil {
+		if err := g.gateway.Close(context.Background()); err != nil {
 			w.t.Error(err)
 		}
 		if err := g.line.Stop(context.Background()); err != nil {
@@ -150,8 +151,10 @@ func newHost(handle http.HandlerFunc) *host {
 			}
 		}()
 	})
-	h.server = &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	h.server = &http.Server{
+		Handler: handle, ReadHeaderTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+	}
 	go func() { _ = h.server.Serve(h) }()
 	return h
 }

@@ -17,8 +17,8 @@ func Metered(t estimates.Tokens) reservations.Tokens {
 }
 
 // Charged returns what a call takes from the meters of one limit: of each meter that counts requests or tokens what was
-// estimated, and one request. Meters of which it takes nothing are left out unless zeros is set. Other is the first meter that counts anything
-// else; empty if there is none.
+// estimated, and one request. Meters of which it takes nothing are left out unless zeros is set. Other is the first
+// meter that counts anything else; empty if there is none.
 func Charged(e Estimate, meters []string, zeros bool) (charged reservations.Tokens, other string) {
 	all := Metered(e.Tokens)
 	all[MeterRequests], all[MeterRequestsPerDay], all[reservations.MeterInFlight] = 1, 1, 1

@@ -39,7 +39,9 @@ func (w *Waitlist) Position(ctx context.Context, task Task) (Position, error) {
 const nearMost = 32
 
 // Near is Position for a process that asks for many tasks: it is exact for at most 32 tasks ahead.
-func (w *Waitlist) Near(ctx context.Context, task Task) (Position, error) { return w.position(ctx, task, nearMost) }
+func (w *Waitlist) Near(ctx context.Context, task Task) (Position, error) {
+	return w.position(ctx, task, nearMost)
+}
 
 func (w *Waitlist) position(ctx context.Context, task Task, exact int) (Position, error) {
 	r := w.run(ctx, "look up the position of "+task.String(), w.scripts.position, task.String(), exact)

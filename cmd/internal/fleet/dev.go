@@ -27,8 +27,8 @@ func devCommand(env cli.Environment) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
 		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
-loopback that enforces the limits of headway.yaml, a worker, a gateway for clients in any language, and the page. When headway.yaml changes, the worker and the
-provider go by it at once.
+loopback that enforces the limits of headway.yaml, a worker, a gateway for clients in any language, and the page. When
+headway.yaml changes, all of them go by it at once.
 
 No call leaves the machine. The provider stands in for each of the providers of headway.yaml. HTTP requests to hosts of
 this machine are made; requests to other hosts of http.allow_hosts get an answer that says so. Keys and http.secrets

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"net"
 
@@ -56,7 +57,7 @@ has more.`,
 	c.Flags().Var((*period.Flag)(&s.MaxHold), "max-hold", "how long a call waits at most")
 	c.Flags().Int64Var(&s.MaxBody, "max-body", live.MaxBodyDefault, "the largest request, in `bytes`")
 	c.Flags().BoolVar(&s.Large, "allow-large", false,
-		"let through calls that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
+		"let through calls that reserve more than a capacity: each waits for a full bucket, and others until it is paid back")
 	c.Flags().IntVar(&s.Connections, "max-connections", connectionsDefault, "connections at once; 0 means any number")
 	c.Flags().StringVar(&s.Cert, "tls-cert", "", "the `file` with the certificate, for TLS")
 	c.Flags().StringVar(&s.Key, "tls-key", "", "the `file` with the key of the certificate")
@@ -67,33 +68,39 @@ has more.`,
 		if err != nil {
 			return err
 		}
-		if s.Logger = logger; (s.Cert == "") != (s.Key == "") {
-			return cli.Usage("--tls-cert and --tls-key belong together: one of them is missing")
-		}
-		if s.MaxHold <= 0 || s.MaxBody <= 0 || s.Connections < 0 {
-			return cli.Usage("--max-hold and --max-body must be above zero, and --max-connections not negative")
-		}
-		opened, err := session.Load(c.Context(), env, s.File, session.Needs{})
-		if err != nil {
-			return err
-		}
-		defer opened.Close(c.Context())
-		if s.Keys, err = keys.Open(c.Context(), opened.Buckets.Keys(), cli.OnLoopback(listen)); err != nil {
-			return err
-		}
-		if !cli.OnLoopback(listen) && s.Keys.Empty() {
-			return cli.Usage("--listen %s is not loopback, and there is no key: everybody could call; make one by "+
-				"`headway keys create`", listen)
-		}
-		s.ShutdownTimeout = opened.Config.ShutdownTimeout
-		on, err := cli.Listen(c.Context(), listen)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(env.Err, "the gateway is at %s, until Ctrl-C: base_url=%s\n", on.Addr(), s.baseURL(on))
-		return Serve(c.Context(), on, opened, s, env)
+		s.Logger = logger
+		return s.run(c.Context(), env, listen)
 	}
 	return c
+}
+
+// run serves at an address until ctx ends.
+func (s Settings) run(ctx context.Context, env cli.Environment, listen string) error {
+	if (s.Cert == "") != (s.Key == "") {
+		return cli.Usage("--tls-cert and --tls-key belong together: one of them is missing")
+	}
+	if s.MaxHold <= 0 || s.MaxBody <= 0 || s.Connections < 0 {
+		return cli.Usage("--max-hold and --max-body must be above zero, and --max-connections not negative")
+	}
+	opened, err := session.Load(ctx, env, s.File, session.Needs{})
+	if err != nil {
+		return err
+	}
+	defer opened.Close(ctx)
+	if s.Keys, err = keys.Open(ctx, opened.Buckets.Keys(), cli.OnLoopback(listen)); err != nil {
+		return err
+	}
+	if !cli.OnLoopback(listen) && s.Keys.Empty() {
+		return cli.Usage("--listen %s is not loopback, and there is no key: everybody could call; make one by "+
+			"`headway keys create`", listen)
+	}
+	s.ShutdownTimeout = opened.Config.ShutdownTimeout
+	on, err := cli.Listen(ctx, listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Err, "the gateway is at %s, until Ctrl-C: base_url=%s\n", on.Addr(), s.baseURL(on))
+	return Serve(ctx, on, opened, s, env)
 }
 
 // baseURL is what a client of OpenAI needs.

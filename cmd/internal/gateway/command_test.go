@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -166,12 +167,8 @@ func TestGatewayRefusesToStart(t *testing.T) {
 		"no provider's key":         {env: map[string]string{"OPENAI_API_KEY": ""}, want: "OPENAI_API_KEY is not set"},
 	} {
 		own := &fleet{file: f.file, env: map[string]string{}}
-		for name, value := range f.env {
-			own.env[name] = value
-		}
-		for name, value := range c.env {
-			own.env[name] = value
-		}
+		maps.Copy(own.env, f.env)
+		maps.Copy(own.env, c.env)
 		args := append([]string{"gateway", "--config", f.file, "--listen", "127.0.0.1:0"}, c.args...)
 		if code, _, errs := own.run(t, args...); code != cli.ExitUsage || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d: %s", name, code, errs)

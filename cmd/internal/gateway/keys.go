@@ -73,9 +73,9 @@ many calls at once can't spend more.`,
 				key.Expires = now.Add(expires).UTC().Truncate(time.Second)
 			}
 			if budget != "" {
-				amount, each, err := config.ParseRate(budget)
-				if err != nil {
-					return cli.Usage("--budget: %w", err)
+				amount, each, fault := config.ParseRate(budget)
+				if fault != nil {
+					return cli.Usage("--budget: %w", fault)
 				}
 				key.Budget = &keys.Budget{Amount: amount, Period: each, Unit: unit}
 			}
@@ -93,10 +93,12 @@ many calls at once can't spend more.`,
 	fileFlag(c, &file)
 	f := c.Flags()
 	f.StringVar(&key.Tenant, "tenant", "", "whose key it is; required")
-	f.StringArrayVar(&key.Limits, "limit", nil, "a `LIMIT[:KEY]` that its calls take from; repeat it for several, the narrowest first")
+	f.StringArrayVar(&key.Limits, "limit", nil,
+		"a `LIMIT[:KEY]` that its calls take from; repeat it for several, the narrowest first")
 	f.StringVar(&key.Flow, "flow", "", "the flow of its calls; the tenant when left out")
 	f.StringVar(&key.Priority, "priority", "", "the priority of its calls, one of the limits'")
-	f.StringSliceVar(&key.Models, "models", nil, "the `models` that it may use, with wildcards as in gpt-4o*; all when left out")
+	f.StringSliceVar(&key.Models, "models", nil,
+		"the `models` that it may use, with wildcards as in gpt-4o*; all when left out")
 	f.StringVar(&budget, "budget", "", "what its calls may cost, as `AMOUNT/PERIOD`, e.g. 50/d")
 	f.StringVar(&unit, "unit", "usd", "the currency of --budget, that of prices")
 	f.Var((*period.Flag)(&expires), "expires", "how long it lasts, e.g. 90d; for ever when left out")

@@ -42,7 +42,8 @@ func TestKeys(t *testing.T) {
 	if got := status("any"); got != http.StatusOK {
 		t.Fatalf("without keys: %d", got)
 	}
-	secret := run("keys", "create", "--tenant", "acme", "--limit", "tenants:acme", "--models", "m,gpt-*", "--expires", "90d")
+	secret := run("keys", "create", "--tenant", "acme", "--limit", "tenants:acme", "--models", "m,gpt-*",
+		"--expires", "90d")
 	if !strings.HasPrefix(secret, "hw_") || len(secret) < 40 {
 		t.Fatalf("secret %q", secret)
 	}

@@ -68,27 +68,35 @@ func (s Settings) providers(c config.Config, getenv func(string) string) ([]live
 	return all, nil
 }
 
-// Serve serves on a listener until ctx ends. Calls that run then have ShutdownTimeout to end.
-func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Settings, env cli.Environment) error {
-	defer func() { _ = on.Close() }()
-	providers, err := settings.providers(s.Config, env.Getenv)
+// handler is the gateway itself.
+func (s Settings) handler(opened *session.Session, getenv func(string) string) (*live.Gateway, error) {
+	providers, err := s.providers(opened.Config, getenv)
 	if err != nil {
-		return err
-	}
-	prices := map[string]live.Price{}
-	for model, p := range s.Config.Prices {
-		prices[model] = live.Price{Input: p.Input, Output: p.Output}
+		return nil, err
 	}
 	c := live.Config{
-		Limiter: s.Limiter, Waitlist: s.Scheduler, Providers: providers, Limit: settings.Limit, Prices: prices,
-		MaxHold: settings.MaxHold, MaxBody: settings.MaxBody, Large: settings.Large, Logger: settings.Logger,
+		Limiter: opened.Limiter, Waitlist: opened.Scheduler, Providers: providers, Limit: s.Limit,
+		Prices: map[string]live.Price{}, MaxHold: s.MaxHold, MaxBody: s.MaxBody, Large: s.Large, Logger: s.Logger,
 	}
-	if settings.Keys != nil {
-		c.Keys = settings.Keys
+	for model, p := range opened.Config.Prices {
+		c.Prices[model] = live.Price{Input: p.Input, Output: p.Output}
+	}
+	if s.Keys != nil {
+		c.Keys = s.Keys
 	}
 	g, err := live.New(c)
 	if err != nil {
-		return fault(err)
+		return nil, fault(err)
+	}
+	return g, nil
+}
+
+// Serve serves on a listener until ctx ends. Calls that run then have ShutdownTimeout to end.
+func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Settings, env cli.Environment) error {
+	defer func() { _ = on.Close() }()
+	g, err := settings.handler(s, env.Getenv)
+	if err != nil {
+		return err
 	}
 	if err = s.Scheduler.Start(ctx); err != nil {
 		return err
@@ -97,19 +105,8 @@ func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Se
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
-	follow, faults := s.Follow(settings.File), settings.Logger
-	if settings.StandIn != nil { // the worker beside it reports them
-		faults = slog.New(slog.DiscardHandler)
-	}
-	group.Go(func() {
-		everySecond(following, func(ctx context.Context) error {
-			err := follow(ctx)
-			if settings.Keys != nil {
-				err = errors.Join(err, settings.Keys.Refresh(ctx))
-			}
-			return err
-		}, faults)
-	})
+	follow := settings.follow(s)
+	group.Go(func() { everySecond(following, follow, settings.faults()) })
 	if settings.Connections > 0 {
 		on = netutil.LimitListener(on, settings.Connections)
 	}
@@ -122,15 +119,7 @@ func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Se
 		case <-ctx.Done():
 		case <-following.Done():
 		}
-		g.Stop()
-		ending, done := context.WithTimeout(context.WithoutCancel(ctx), settings.ShutdownTimeout)
-		defer done()
-		if server.Shutdown(ending) != nil {
-			_ = server.Close()
-		}
-		if err := g.Close(ending); err != nil {
-			settings.Logger.Warn("not all is settled", slog.Any("error", err))
-		}
+		settings.end(context.WithoutCancel(ctx), g, server)
 	})
 	if settings.Cert != "" {
 		err = server.ServeTLS(on, settings.Cert, settings.Key)
@@ -141,6 +130,39 @@ func Serve(ctx context.Context, on net.Listener, s *session.Session, settings Se
 		err = nil
 	}
 	return err
+}
+
+// end ends the waits of all calls, and gives the calls that run their time.
+func (s Settings) end(ctx context.Context, g *live.Gateway, server *http.Server) {
+	g.Stop()
+	ending, done := context.WithTimeout(ctx, s.ShutdownTimeout)
+	defer done()
+	if server.Shutdown(ending) != nil {
+		_ = server.Close()
+	}
+	if err := g.Close(ending); err != nil {
+		s.Logger.WarnContext(ctx, "not all is settled", slog.Any("error", err))
+	}
+}
+
+// follow returns the function that applies what has changed: the file, the overrides, the keys.
+func (s Settings) follow(opened *session.Session) func(context.Context) error {
+	follow := opened.Follow(s.File)
+	return func(ctx context.Context) error {
+		err := follow(ctx)
+		if s.Keys != nil {
+			err = errors.Join(err, s.Keys.Refresh(ctx))
+		}
+		return err
+	}
+}
+
+// faults is where faults of the settings are logged. The worker of `headway dev` reports them itself.
+func (s Settings) faults() *slog.Logger {
+	if s.StandIn != nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Logger
 }
 
 // fault names the flag or the setting that is at fault.
