@@ -177,9 +177,9 @@ func (g *Grant) end(ctx context.Context, used Tokens, err error) error {
 	} else if err == nil && len(g.claims) > 0 {
 		c := g.claims[len(g.claims)-1]
 		_ = bounded(func(ctx context.Context) error {
-			o, err := g.limiter.Answered(ctx, c.Outcome, g.caller())
+			o, failed := g.limiter.Answered(ctx, c.Outcome, g.caller())
 			g.limiter.changed(c.Charge.Bucket(), o)
-			return err
+			return failed
 		})
 	}
 	if fault := bounded(settle); fault != nil {

@@ -235,6 +235,7 @@ func (h *history) judge(
 			h.back = nil
 		case bucket.OpBlock:
 			w.blocked = max(w.blocked, h.passed+min(r.For, l.MaxBlock).Seconds())
+		case bucket.OpRefuse, bucket.OpAnswered: // no step of a history
 		case bucket.OpUnblock:
 			w.blocked = 0
 		case bucket.OpStart, bucket.OpAllow:

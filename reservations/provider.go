@@ -98,13 +98,13 @@ const refusePatience = 10 * time.Second
 // Refuse stops the bucket of the charge's limit and key, because its provider refused the call of the charge. Waiting
 // tasks keep their order, and what has been started is not stopped.
 //
-// A refusal that names a time stops the bucket for that time. Any other pauses it: from a second on (15 s for a quota
-// or a key), twice as long after each refusal in a row, and starts are as far apart, until a call has a good answer
-// (Answered). Each refusal lowers the rates of adaptive meters. Refusals of calls that were granted before the last
+// A refusal that names a time stops the bucket for that time. Any other pauses it, for a second and more (for a quota or
+// a key 15), and twice as long after each refusal in a row. Until a call has a good answer (Answered), starts are as far
+// apart. Each refusal lowers the rates of adaptive meters. Refusals of calls that were granted before the last
 // refusal are no further ones.
 //
-// The refusals of one caller stop the bucket for the limit's max_block in all, until the caller has a good answer; while
-// others wait for one as well, for half of that with each of them. Beyond that the outcome is StateRefused: the bucket
+// The refusals of one caller stop the bucket for the limit's max_block in all, until the caller has a good answer. With
+// each other caller that was refused and has none yet, that is half as long. Beyond that the outcome is StateRefused: the bucket
 // goes on, and the caller alone has to wait. A quota or key that other callers can use stops no bucket either.
 //
 // There is one outcome for each shard, first that of the charge's own; its RetryAt says when the caller may go on.

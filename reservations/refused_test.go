@@ -160,8 +160,9 @@ func TestRefusals(t *testing.T) {
 			t.Parallel()
 			limit := ten(0)
 			limit.MaxBlock = 100 * time.Second
-			b, o := bucket.Step(bucket.Bucket{}, limit.Rules(), clock(-2), start(0))
+			b, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), clock(-2), start(0))
 			for i, s := range steps {
+				var o bucket.Answer
 				b, o = bucket.Step(b, limit.Rules(), clock(s.at), s.request)
 				blocked := max(0, b.Blocked.Sub(b.At).Seconds())
 				if o.State != s.state || blocked < s.least-1e-6 || blocked > s.most+1e-6 {
@@ -184,7 +185,9 @@ func TestUnblockLiftsWhatHeadersTook(t *testing.T) {
 			{at: 1, request: start(10)}, {at: 2, request: synced(0, 0)}, {at: 3, request: unblock()},
 		}, 90},
 		"again": {limitOf(window("tokens", 100, 100, 3600, 0)), []refusal{
-			{at: 1, request: synced(0, 40)}, {at: 2, request: synced(0, 0)}, {at: 3, request: unblock()},
+			{at: 1, request: synced(0, 40)},
+			{at: 2, request: synced(0, 0)},
+			{at: 3, request: unblock()},
 			{at: 4, request: unblock()},
 		}, 100},
 		"a start after it": {limitOf(window("tokens", 100, 100, 3600, 0)), []refusal{
@@ -213,8 +216,8 @@ func TestUnblockLiftsWhatHeadersTook(t *testing.T) {
 	}
 }
 
-// Near the rate of the last refusal the rate of an adaptive meter climbs as slowly as the size of the refused call says:
-// in the time of 50 such calls, and in 20 s at least if the refusal named no time. Far above, it climbs as its ramp says.
+// Near the rate of the last refusal the rate of an adaptive meter climbs as slowly as the size of the refused call says.
+// It takes the time of 50 such calls, and at least 20 s if the refusal named no time. Far above, it climbs by its ramp.
 func TestRefusalsSlowTheClimb(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -80,6 +80,7 @@ func TestATaskWhoseReplyWasLost(t *testing.T) {
 		// A task that has waited comes with its deadline as the time to start by, also now.
 		late := protowire.AppendVarint(protowire.AppendTag(nil, messageDeadline, protowire.VarintType), 1)
 		take(nil, io.EOF, []string{"take"}, lost)
-		take(expiring(string(late), time.Now()), nil, []string{"look"}, redis.NewCmdResult([]any{"id", string(late), "1"}, nil))
+		waited := redis.NewCmdResult([]any{"id", string(late), "1"}, nil)
+		take(expiring(string(late), time.Now()), nil, []string{"look"}, waited)
 	})
 }

@@ -59,7 +59,7 @@ type Balance struct {
 	// Slowed is when a refusal, or a provider's balance, last lowered the rate of an adaptive meter.
 	Slowed time.Time `json:"slowed,omitzero" bson:"slow,omitempty"`
 	// Ceiling is the rate at which a call was last refused. Climb bounds how fast the rate of an adaptive meter climbs
-	// near it, in tokens per second each second. Both are zero if no refusal told the size of a call.
+	// near it, in tokens per second each second. Both are zero if no refused call had a known size.
 	Ceiling float64 `json:"-" bson:"ceil,omitempty"`
 	Climb   float64 `json:"-" bson:"climb,omitempty"`
 	// Lowered is how much less is there because an OpSync took it. An unblock gives it back. It is at most what the

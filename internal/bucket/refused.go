@@ -157,8 +157,8 @@ func (r *Refused) moved(d time.Duration) *Refused {
 //
 // The refusals of a caller together stop the bucket for max_block until the caller has a good answer; with each other
 // caller that waits for one, for half of that. Beyond that, StateRefused says that the caller alone has to wait, unless
-// no call at all had a good answer for long. If only people can end what is refused, the caller alone waits while others
-// have good answers.
+// no call at all had a good answer for long. If only people can end what is refused, the caller alone waits while
+// others have good answers.
 func (b *Bucket) refuse(l Limit, r Request) Answer {
 	row := b.Refused.copied()
 	further := r.Began.After(row.At) || r.Began.IsZero()

@@ -64,8 +64,8 @@ func TestStuck(t *testing.T) {
 		"slow: Nothing of api starts for 30 s, because a provider refused a call: 1 task waits.": {
 			Limits: limit(overview.Bucket{Waiting: 1, Blocked: 30}), Duty: duty,
 		},
-		"severe: The limit api has stopped for 2 h, because the provider says that the account has no quota left: 1 task waits.": {
-			Limits: limit(overview.Bucket{Waiting: 1, Blocked: 30, Refusing: "quota", RefusingFor: 7200}), Duty: duty,
+		"severe: The limit api has stopped for 2 h, because the provider does not accept the key: 1 task waits.": {
+			Limits: limit(overview.Bucket{Waiting: 1, Blocked: 30, Refusing: "key", RefusingFor: 7200}), Duty: duty,
 		},
 		"slow: 9 tasks wait for api; the last is expected to start in 2 h.": {
 			Limits: limit(overview.Bucket{Waiting: 9, EndIn: &long}), Duty: duty,

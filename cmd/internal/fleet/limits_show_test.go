@@ -115,8 +115,8 @@ func TestBucketIsShown(t *testing.T) {
 	stopped := shownExample()
 	stopped.Refusing, stopped.RefusingFor = "key", 3600
 	printBucket(screen{Writer: &plain}, stopped)
-	if part := "\n  stopped for 1h0m0s: the provider does not accept the key; it is asked again in 4.2s\n"; !strings.Contains(
-		plain.String(), part) {
+	const part = "\n  stopped for 1h0m0s: the provider does not accept the key; it is asked again in 4.2s\n"
+	if !strings.Contains(plain.String(), part) {
 		t.Errorf("%q is missing in:\n%s", part, plain.String())
 	}
 	printBucket(screen{Writer: &pretty, bars: true, bold: true}, shownExample())

@@ -19,7 +19,9 @@ import (
 var ErrMalformed = errors.New("malformed bucket document")
 
 // Fields are the names of all fields of a stored bucket.
-func Fields() []string { return []string{"at", "gen", "v", "blocked", "refused", "meters", "ids", "forgot"} }
+func Fields() []string {
+	return []string{"at", "gen", "v", "blocked", "refused", "meters", "ids", "forgot"}
+}
 
 // registry stores moments as nanoseconds since 1970, so that no rounding changes a bucket; zero stands for the zero
 // time. It reads dates as well.

@@ -19,8 +19,8 @@ func whole() bucket.Bucket {
 		At: at, Generation: 1_767_225_600_123, Version: 7, Blocked: at.Add(time.Second), Settled: []int64{5, -6},
 		Forgot: at.Add(-time.Hour),
 		Refused: &bucket.Refused{
-			Reason: bucket.ReasonQuota, Times: 3, Since: at.Add(-2), At: at.Add(-1), Gap: time.Second, Paused: at.Add(time.Second),
-			Good: at.Add(-3), By: []bucket.Refuser{{ID: 4, Stopped: time.Minute, At: at.Add(-1)}},
+			Reason: bucket.ReasonQuota, Times: 3, Since: at.Add(-2), At: at.Add(-1), Gap: time.Second,
+			Paused: at.Add(time.Second), Good: at.Add(-3), By: []bucket.Refuser{{ID: 4, Stopped: time.Minute, At: at.Add(-1)}},
 		},
 		Meters: []bucket.Balance{
 			{
