@@ -90,8 +90,8 @@ type Answer struct {
 // Run makes the call of a batch request and writes its result. Then it returns the error for the handler to return.
 //
 // Run makes no call for a request that has a result, nor for a request of a cancelled batch. A success, a permanent
-// failure, and the failure of the last attempt are results. Run stores other failures as attempts, except refusals
-// that named a time. While the database does not answer, Run waits for it until ctx ends: after a failure the call
+// failure, and the failure of the last attempt are results. Run stores other failures as attempts, except refusals.
+// While the database does not answer, Run waits for it until ctx ends: after a failure the call
 // would be made, and paid, again.
 func (r *Recorder) Run(ctx context.Context, a Attempt, q Request, call func(context.Context) (Answer, error)) error {
 	if err := r.needless(ctx, a, q); err != nil {

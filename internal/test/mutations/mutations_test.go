@@ -53,8 +53,8 @@ func mutations() []mutation {
 			inFleet,
 		},
 		{
-			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Block(soon, d.charge(), refusal.After)",
-			"all, err := g.limiter.Block(soon, d.charge(), time.Millisecond)", exceeded, inFleet,
+			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Refuse(soon, d.charge(), r)",
+			"r.After = time.Millisecond\nall, err := g.limiter.Refuse(soon, d.charge(), r)", exceeded, inFleet,
 		},
 		{
 			"settlement lost", "worker/settle.go", "if len(charged) == 0 {", "if len(charged) >= 0 {", unused, inFleet,
