@@ -196,7 +196,7 @@ func (m *machine) version(t *rapid.T, r bucket.Request, was, accrued, got bucket
 	}
 }
 
-// balances: only a settlement and a sync give to what may start. Only starts, settlements, blocks, syncs and the early
+// balances: only a settlement, a sync, and an unblock after a sync give to what may start. Only starts, settlements, blocks, syncs and the early
 // end of a block take from it.
 func (m *machine) balances(t *rapid.T, r bucket.Request, o bucket.Answer, accrued,
 	got bucket.Bucket,
@@ -206,6 +206,9 @@ func (m *machine) balances(t *rapid.T, r bucket.Request, o bucket.Answer, accrue
 		may := 0.
 		if r.Op == bucket.OpSettle {
 			may = max(0, r.Tokens[k])
+		}
+		if r.Op == bucket.OpUnblock {
+			may = was.Lowered
 		}
 		promised := may
 		if r.Op == bucket.OpRelease {

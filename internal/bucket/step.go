@@ -261,7 +261,9 @@ func (b *Bucket) take(r Request, w time.Duration) {
 			s.Reserved -= n
 		}
 		begins := b.At.Add(w) // what comes back until then above the capacity is lost
-		s.Started = min(s.Started, s.Filling.Capacity-b.comes(s.Filling, begins)) - n
+		room := s.Filling.Capacity - b.comes(s.Filling, begins)
+		s.Lowered = max(0, min(s.Lowered, room-s.Started))
+		s.Started = min(s.Started, room) - n
 		s.Reserved = min(s.Reserved, s.Started)
 		if w > atOnce {
 			*s = s.hold(n, roundUp(begins, holdStep))
