@@ -69,7 +69,7 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) (again bool) {
 	x.ctx, x.mark = httpcall.Watch(kept, x.gateway.client)
 	x.sent = time.Now()
 	defer x.settle(context.WithoutCancel(r.Context()))
-	out := r.WithContext(context.WithValue(x.ctx, exchangeKey{}, x))
+	out := r.WithContext(context.WithValue(x.ctx, exchangeKey{}, x)) //nolint:contextcheck // leases outlive the caller
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(x.call.body)), int64(len(x.call.body))
 	out.TransferEncoding = nil
 	x.gateway.proxy.ServeHTTP(&answerWriter{hold: x.hold, ResponseWriter: w}, out)

@@ -109,7 +109,9 @@ func New(config Config) (*Gateway, error) {
 	config.MaxBody = cmp.Or(config.MaxBody, MaxBodyDefault)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Providers = slices.Clone(config.Providers)
-	g := &Gateway{config: config, memory: intake.New(0), transport: config.Transport, looks: make(chan struct{}, looksMost)}
+	g := &Gateway{
+		config: config, memory: intake.New(0), transport: config.Transport, looks: make(chan struct{}, looksMost),
+	}
 	if err := g.validate(); err != nil {
 		return nil, err
 	}

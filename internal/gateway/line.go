@@ -41,7 +41,7 @@ func (s *seat) Wait(ctx context.Context, stopped *reservations.Claim, cause erro
 		}
 	}
 	s.waited = true
-	s.watch.waits(s.Place, stopped, cause)
+	s.watch.waits(s.Place, stopped, cause) //nolint:contextcheck // it looks beside the wait
 	return s.Place.Wait(ctx, stopped, cause)
 }
 
@@ -119,7 +119,7 @@ func (w *watch) waits(place reservations.Place, stopped *reservations.Claim, cau
 	w.answer = stopped.Outcome
 	w.last.start = stopped.Decided.Add(stopped.Outcome.Wait())
 	if w.late() && w.check == nil {
-		w.check = time.AfterFunc(checkAfter, func() { w.look(context.Background()) }) //nolint:contextcheck // beside the wait
+		w.check = time.AfterFunc(checkAfter, func() { w.look(context.Background()) })
 	}
 }
 

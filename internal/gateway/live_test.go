@@ -63,7 +63,8 @@ func TestUsage(t *testing.T) {
 			answer: `{"data":[]}`, used: 2,
 		},
 		"speech": {
-			path: "/v1/audio/speech", body: `{"model":"tts","input":"12345678"}`, kind: "audio/mpeg", answer: "\xff\xfb", used: 2,
+			path: "/v1/audio/speech", body: `{"model":"tts","input":"12345678"}`, kind: "audio/mpeg", answer: "\xff\xfb",
+			used: 2,
 		},
 		"azure": {
 			path: "/openai/deployments/m/chat/completions?api-version=2024-10-21", body: hello, kind: isJSON,

@@ -21,14 +21,16 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 		pause         time.Duration
 		keeps         bool
 	}{
-		"lost":            {first: count("0"), second: count("1"), keeps: true},
-		"lost, by a key":  {first: []string{"Idempotency-Key", "k"}, second: []string{"Idempotency-Key", "k"}, keeps: true},
-		"another key":     {first: []string{"Idempotency-Key", "k"}, second: []string{"Idempotency-Key", "l"}},
-		"no retry":        {first: count("0"), second: count("0")},
-		"not counted":     {second: count("1")},
-		"too late":        {first: count("0"), second: count("1"), pause: 2 * time.Minute},
-		"still there":     {first: count("0"), second: count("1"), end: func(*gate, func()) {}},
-		"gateway stopped": {first: count("0"), second: count("1"), end: func(g *gate, _ func()) { g.gateway.Stop() }, keeps: true},
+		"lost":           {first: count("0"), second: count("1"), keeps: true},
+		"lost, by a key": {first: []string{"Idempotency-Key", "k"}, second: []string{"Idempotency-Key", "k"}, keeps: true},
+		"another key":    {first: []string{"Idempotency-Key", "k"}, second: []string{"Idempotency-Key", "l"}},
+		"no retry":       {first: count("0"), second: count("0")},
+		"not counted":    {second: count("1")},
+		"too late":       {first: count("0"), second: count("1"), pause: 2 * time.Minute},
+		"still there":    {first: count("0"), second: count("1"), end: func(*gate, func()) {}},
+		"gateway stopped": {
+			first: count("0"), second: count("1"), end: func(g *gate, _ func()) { g.gateway.Stop() }, keeps: true,
+		},
 		"gateway killed": {first: count("0"), second: count("1"), end: func(g *gate, _ func()) {
 			g.redis.Set(network.Refuse)
 			g.wire.Set(network.Refuse)

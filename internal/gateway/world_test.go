@@ -215,7 +215,7 @@ func (g *gate) send(ctx context.Context, path, body string, header ...string) <-
 	go func() {
 		defer transport.CloseIdleConnections()
 		var a reply
-		if a.Response, a.err = transport.RoundTrip(r); a.err == nil {
+		if a.Response, a.err = transport.RoundTrip(r); a.err == nil { //nolint:bodyclose // it is
 			a.first = time.Since(began)
 			var text []byte
 			text, a.err = io.ReadAll(bufio.NewReader(a.Body))

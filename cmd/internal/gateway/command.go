@@ -42,8 +42,8 @@ promote the waiting calls themselves.
 A call takes from the limit of the provider that lists its model (providers.*.models), else from --limit, else from the
 only limit of headway.yaml. The key of a provider stays in the environment of the gateway.
 
-While there is no key, everybody may call: so the gateway listens on loopback only. "headway keys create" makes the first
-one, and from then on each caller needs a key.
+While there is no key, everybody may call: so the gateway listens on loopback only. "headway keys create" makes the
+first one, and from then on each caller needs a key.
 
 A caller says how long it waits by Headway-Start-By (30s, or a time), else its client's time-out counts. docs/gateway.md
 has more.`,

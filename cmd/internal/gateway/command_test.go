@@ -120,7 +120,8 @@ const chat = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":
 // ask sends a chat, and returns the status and the answer.
 func ask(t *testing.T, baseURL, key string) (status int, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/chat/completions", strings.NewReader(chat))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/chat/completions",
+		strings.NewReader(chat))
 	if err != nil {
 		t.Fatal(err)
 	}

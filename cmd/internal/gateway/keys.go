@@ -25,7 +25,7 @@ func keysCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
 		Short: "Make, list, replace and revoke the keys of callers of the gateway",
-		Long: `Keys say who may call the gateway, and what each caller may do. They are stored as hashes where the buckets
+		Long: `Keys let callers use the gateway, and say what each caller may do. They are stored as hashes where the buckets
 are. While there is no key, a gateway on loopback serves everybody, and one elsewhere does not start.`,
 	}
 	c.AddCommand(createCommand(env), listCommand(env), rotateCommand(env), revokeCommand(env))
@@ -265,7 +265,7 @@ func revokeCommand(env cli.Environment) *cobra.Command {
 			fmt.Fprintf(env.Err, "key %s of %s is revoked; gateways refuse it within 2 seconds\n", key.ID, key.Tenant)
 			all, err := stored.All(c.Context())
 			if err == nil && len(all) == 0 {
-				fmt.Fprintln(env.Err, "no key is left: gateways on loopback serve everybody now, others nobody")
+				fmt.Fprintln(env.Err, "no key is left: gateways on loopback serve every caller now, others none")
 			}
 			return nil
 		},
