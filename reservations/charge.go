@@ -12,8 +12,9 @@ import (
 	"github.com/headway-go/headway/internal/nearest"
 )
 
-// Tokens are amounts by the name of a meter. A meter that is not named counts zero in a charge, and as estimated in a
-// settlement; MeterInFlight counts one in a charge, and nothing in a settlement.
+// Tokens are amounts by the name of a meter. A charge names each meter of its limit, with zero for nothing; only
+// MeterInFlight may be left out, and counts one. In a settlement a meter that is not named counts as estimated, and
+// MeterInFlight counts nothing.
 type Tokens map[string]float64
 
 // Unused is zero for each meter of the charges: the usage of a call that was never made. It is empty where there are no
@@ -34,7 +35,8 @@ type Charge struct {
 	Limit string `json:"limit"`
 	// Key chooses the bucket of the limit, e.g. a tenant or a model. The empty key is the bucket that all share.
 	Key string `json:"key,omitempty"`
-	// Tokens are taken from each meter when the task starts, and corrected when it settles.
+	// Tokens are taken from each meter when the task starts, and corrected when it settles. Each meter of the limit is
+	// named, also with zero; otherwise the charge is ErrMeterLeftOut. MeterInFlight alone may be left out.
 	Tokens Tokens `json:"tokens"`
 	// Urgent lets the task use the headroom of the limit, and start before ordinary ones. It has no effect where the
 	// limit has no headroom.
@@ -197,6 +199,21 @@ func (c Charge) validate(l Limit) error {
 		}
 	}
 	return nil
+}
+
+// validateWhole refuses a charge that leaves out a meter of its limit. The error matches ErrMeterLeftOut.
+func (c Charge) validateWhole(l Limit) error {
+	var missing []string
+	for _, m := range l.Meters {
+		if _, named := c.Tokens[m.Name]; !named && !m.inFlight() {
+			missing = append(missing, m.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return c.fault(ErrMeterLeftOut, missing[0], "the charge has no amount for %s: say how much it takes, 0 for none",
+		strings.Join(missing, ", "))
 }
 
 // fault is a ChargeError about a meter.

@@ -17,6 +17,13 @@ func pool() reservations.Limit {
 	}}
 }
 
+// poolOf is a charge of tokens, and of no request, to pool.
+func poolOf(tokens float64) reservations.Charge {
+	c := chargeOf("pool", tokens)
+	c.Tokens["requests"] = 0
+	return c
+}
+
 // How the call ends decides what stays charged.
 func TestDo(t *testing.T) {
 	t.Parallel()
@@ -90,7 +97,7 @@ func TestDo(t *testing.T) {
 func TestDoWithoutACall(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool())
-	if err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 40)}, nil); err == nil {
+	if err := l.Do(t.Context(), []reservations.Charge{poolOf(40)}, nil); err == nil {
 		t.Error("there is no error")
 	}
 	if left := l.left("pool", ""); len(left) != 0 {
@@ -102,7 +109,7 @@ func TestDoWithoutACall(t *testing.T) {
 func TestDoThatPanics(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool(), per("api", 1))
-	charges := []reservations.Charge{chargeOf("pool", 40), chargeOf("api", 1)}
+	charges := []reservations.Charge{poolOf(40), chargeOf("api", 1)}
 	func() {
 		defer func() {
 			if value := recover(); value != "as it is" {
@@ -162,7 +169,7 @@ func TestDoWithoutAStoreInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := virtual(t, reservations.Config{}, pool())
 		began := time.Now()
-		err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 40)},
+		err := l.Do(t.Context(), []reservations.Charge{poolOf(40)},
 			func(context.Context) (reservations.Tokens, error) {
 				store.away.Store(true)
 				return reservations.Tokens{"tokens": 1}, nil
@@ -177,7 +184,7 @@ func TestDoWithoutAStoreInTheEnd(t *testing.T) {
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool(), per("api", 1))
-	charges := []reservations.Charge{chargeOf("pool", 40), chargeOf("api", 1)}
+	charges := []reservations.Charge{poolOf(40), chargeOf("api", 1)}
 	g, err := l.Allow(t.Context(), charges...)
 	if err != nil || !g.Started() {
 		t.Fatalf("%+v, %v", g, err)
@@ -194,14 +201,14 @@ func TestAllow(t *testing.T) {
 		o[1].Wait() != time.Second {
 		t.Errorf("%+v", o)
 	}
-	if _, err = l.Allow(t.Context(), chargeOf("pool", 10), chargeOf("api", 2)); !errors.Is(err,
+	if _, err = l.Allow(t.Context(), poolOf(10), chargeOf("api", 2)); !errors.Is(err,
 		reservations.ErrChargeTooLarge) {
 		t.Errorf("%v", err)
 	}
 	if left := l.left("pool", ""); left["tokens"] != 60 {
 		t.Errorf("left %v", left)
 	}
-	if blocked, err := l.Block(t.Context(), chargeOf("pool", 0), time.Minute); err != nil ||
+	if blocked, err := l.Block(t.Context(), poolOf(0), time.Minute); err != nil ||
 		blocked[0].Remaining()["requests"] != 0 {
 		t.Errorf("%v remain in a block, %v", blocked[0].Remaining(), err)
 	}

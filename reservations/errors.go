@@ -16,6 +16,9 @@ var (
 	// ErrInvalidCharge is matched when an amount is no number from 0 to 1e15, or when the limit has no such shard. So are
 	// a limit, a key, a flow and a priority whose name can't be one.
 	ErrInvalidCharge = errors.New("reservations: invalid charge")
+	// ErrMeterLeftOut is matched when a charge names no amount for a meter of its limit: zero has to be said, so that no
+	// mistake starts calls without a limit. MeterInFlight alone may be left out. It matches ErrInvalidCharge too.
+	ErrMeterLeftOut = fmt.Errorf("%w, a meter is left out", ErrInvalidCharge)
 	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
 	ErrChargeTooLarge = errors.New("reservations: charge is too large")
 	// ErrDuplicateCharge is matched when two charges of one start are for the same limit and key.

@@ -88,7 +88,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		`priority "a b" must be 1 to 64 letters`:              {Priority: "a b"},
 		`priority "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: {Priority: strings.Repeat("x", 10000)},
 	} {
-		c.Limit = "openai"
+		c.Limit, c.Tokens = "openai", reservations.Tokens{"tokens": 0}
 		err := limiter.Validate(c)
 		if !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%v, want %q", err, want)
@@ -98,7 +98,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []reservations.Charge{{Flow: strings.Repeat("é", 64)}, {Priority: "bulk"}, {Flow: "user 7"}, {}} {
-		c.Limit = "openai"
+		c.Limit, c.Tokens = "openai", reservations.Tokens{"tokens": 0}
 		if err := limiter.Validate(c); err != nil {
 			t.Error(err)
 		}

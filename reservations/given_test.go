@@ -24,7 +24,7 @@ func TestGivenLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := func(context.Context) (reservations.Tokens, error) { return reservations.Tokens{"tokens": 0.25}, nil }
-	if err := l.Do(t.Context(), []reservations.Charge{chargeOf("pool", 1), c}, used); err != nil {
+	if err := l.Do(t.Context(), []reservations.Charge{poolOf(1), c}, used); err != nil {
 		t.Fatal(err)
 	}
 	if left := l.left("mine", "k"); left["tokens"] != 0.75 {
@@ -114,7 +114,7 @@ func TestResolve(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := l.Wait(t.Context(), chargeOf("pool", 1)); err != nil {
+		if _, err := l.Wait(t.Context(), poolOf(1)); err != nil {
 			t.Error(err)
 		}
 	})

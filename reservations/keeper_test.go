@@ -268,7 +268,7 @@ func TestBeginLeavesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fleet := limitOf(reservations.InFlight(1), reservations.PerSecond("tokens", 100)) // slots alone are never late
 		l, _ := virtual(t, reservations.Config{}, per("api", 1), fleet)
-		claims := reservations.Claims{{Charge: chargeOf("api", 1)}, {Charge: reservations.Charge{Limit: "fleet"}}}
+		claims := reservations.Claims{{Charge: chargeOf("api", 1)}, {Charge: chargeOf("fleet", 0)}}
 		const always = -time.Hour // every start is too late
 		ask := func(_ *reservations.Claim, ask func(context.Context) error) error { return ask(t.Context()) }
 		stopped, err := l.Begin(t.Context(), claims, always, ask)
@@ -280,7 +280,7 @@ func TestBeginLeavesNoLease(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if o, err := l.Start(t.Context(), reservations.Charge{Limit: "fleet"}); err != nil || !o.Started() {
+		if o, err := l.Start(t.Context(), chargeOf("fleet", 0)); err != nil || !o.Started() {
 			t.Errorf("%+v, %v: the slot is still taken", o, err)
 		}
 	})

@@ -86,6 +86,9 @@ func New(store Store, limits []Limit, config Config) (*Limiter, error) {
 // the bucket is asked.
 func (l *Limiter) Validate(c Charge) error {
 	limit, err := l.validate(c)
+	if err == nil {
+		err = c.validateWhole(limit)
+	}
 	if _, there := limit.Priorities[c.Priority]; err != nil || there || c.Priority == "" || len(limit.Priorities) == 0 {
 		return err
 	}
@@ -153,7 +156,10 @@ func (l *Limiter) Reserve(ctx context.Context, charges ...Charge) ([]Outcome, er
 			return nil, c.fault(ErrInvalidCharge, "", "bucket is %q: all charges must be for bucket %q",
 				c.Bucket(), charges[0].Bucket())
 		}
-		if limit, err = set.serving(c); err != nil {
+		if limit, err = set.serving(c); err == nil {
+			err = c.validateWhole(limit)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -252,6 +258,9 @@ func (l *Limiter) one(ctx context.Context, c Charge, r bucket.Request) (Outcome,
 		return Outcome{}, err
 	}
 	limit, err := set.serving(c)
+	if err == nil && (r.Op == bucket.OpStart || r.Op == bucket.OpAllow) {
+		err = c.validateWhole(limit)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}

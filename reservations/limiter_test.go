@@ -122,7 +122,9 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		return c
 	}
 	tokens := func(name string, n float64) reservations.Charge {
-		return reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{name: n}}
+		all := reservations.Tokens{"requests": 0, "tokens": 0}
+		all[name] = n
+		return reservations.Charge{Limit: "openai", Key: "k", Tokens: all}
 	}
 	long := strings.Repeat("k", reservations.MaxKey+1)
 	for _, c := range []struct {
@@ -157,6 +159,9 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c.charge); return err },
 				"Reserve two": func() error {
 					good := chargeOf(c.charge.Limit, 1)
+					if good.Limit == "openai" {
+						good.Tokens["requests"] = 1
+					}
 					good.Key = c.charge.Key
 					_, err := l.Reserve(ctx, good, c.charge)
 					return err

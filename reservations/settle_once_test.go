@@ -38,7 +38,7 @@ func TestSettleRepeatsWithID(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := setupLimiter(t, openai())
-				l.mustStart(t, reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}})
+				l.mustStart(t, reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 0}})
 				l.now = l.now.Add(time.Minute) // the bucket is older than the settlement
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 				l.mustStart(t, task)

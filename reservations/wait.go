@@ -105,7 +105,11 @@ func (l *Limiter) grant(charges []Charge) (*Grant, error) {
 		return nil, err
 	}
 	for _, c := range charges {
-		if _, err := l.validate(c); err != nil {
+		limit, err := l.validate(c)
+		if err == nil {
+			err = c.validateWhole(limit)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

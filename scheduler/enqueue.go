@@ -108,6 +108,9 @@ func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*engine
 		e, err := envelope.Encode(a, o)
 		if err == nil {
 			err = errors.Join(s.check(e), checkStartBy(e.Options, now))
+			if s.limiter == nil && len(e.Charges) > 0 {
+				e.Task.Headers()[envelope.HeaderUnchecked] = "1"
+			}
 		}
 		if err != nil {
 			faults = append(faults, &ItemError{Index: i, Err: err})

@@ -151,6 +151,8 @@ func needIn(d *delivery, err error) (need register.Need, ok bool) {
 		return register.Need{Type: d.task.Type()}, true
 	case isCharge && errors.Is(err, reservations.ErrUnknownLimit):
 		return register.Need{Limit: charge.Charge.Limit}, true
+	case isCharge && errors.Is(err, reservations.ErrMeterLeftOut):
+		return register.Need{Limit: charge.Charge.Limit, Meter: charge.Meter, Without: true}, true
 	case isCharge && errors.Is(err, reservations.ErrUnknownMeter):
 		return register.Need{Limit: charge.Charge.Limit, Meter: charge.Meter}, true
 	}

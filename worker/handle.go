@@ -51,7 +51,8 @@ type registration struct {
 }
 
 // Handle lets the worker run tasks of type T. It panics when the type has a handler already, has no name, or the
-// worker has been started.
+// worker has been started. It also panics if T seems to be a Charger or an Optioner and is none, e.g. because its
+// pointer alone has the method: tasks of other programs would be unlimited.
 //
 // What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used
 // up, and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
@@ -59,7 +60,10 @@ type registration struct {
 // error. Goroutines are used again: a handler that locks its thread or labels its goroutine has to undo that. The
 // context ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
-	name := envelope.TypeOf[T]()
+	name, err := envelope.TypeOf[T]()
+	if err != nil {
+		panic(fmt.Sprintf("worker: Handle: %v", err))
+	}
 	if name == "" {
 		panic(fmt.Sprintf("worker: Handle: %T has no task type", *new(T)))
 	}

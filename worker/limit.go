@@ -80,9 +80,9 @@ func (g *guard) process(ctx context.Context, t *asynq.Task, prepare func(*delive
 
 func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (prepared, error)) error {
 	var run prepared
-	err := g.contained(ctx, d, func(context.Context) (err error) {
+	err := g.contained(ctx, d, func(ctx context.Context) (err error) {
 		if run, err = prepare(d); err == nil {
-			err = g.price(d)
+			err = g.price(ctx, d)
 		}
 		return err
 	})
@@ -109,7 +109,7 @@ func (g *guard) pass(ctx context.Context, d *delivery, prepare func(*delivery) (
 func (g *guard) free(concurrency int) int { return concurrency - int(g.deliveries.Load()) }
 
 // price sets the charges of the task, and checks that they can be served.
-func (g *guard) price(d *delivery) error {
+func (g *guard) price(ctx context.Context, d *delivery) error {
 	charges, err := g.charges(d.task)
 	if err != nil {
 		return err
@@ -120,8 +120,13 @@ func (g *guard) price(d *delivery) error {
 	if err := envelope.CheckCharges(charges); err != nil {
 		return tasks.Permanent(err)
 	}
-	for _, c := range charges {
+	checked := g.limiter != nil && envelope.Checked(d.task)
+	for i, c := range charges {
 		c.Shard, c.Held = 0, "" // the waitlists say
+		if checked {
+			c = g.engine.Whole(ctx, c)
+		}
+		charges[i] = c
 		d.claims = append(d.claims, &reservations.Claim{Charge: c})
 	}
 	for _, c := range charges {

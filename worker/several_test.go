@@ -23,13 +23,18 @@ import (
 type both struct {
 	Tenant string  `json:"tenant"`
 	Cost   float64 `json:"cost"`
+	Calls  float64 `json:"calls,omitempty"` // taken of the tenant; zero names no such meter
 }
 
 func (both) TaskType() string { return "both" }
 
 func (b both) Charges() []reservations.Charge {
+	tenant := reservations.Tokens{"tokens": b.Cost}
+	if b.Calls > 0 {
+		tenant["calls"] = b.Calls
+	}
 	return []reservations.Charge{
-		{Limit: "tenant", Key: b.Tenant, Tokens: reservations.Tokens{"tokens": b.Cost}},
+		{Limit: "tenant", Key: b.Tenant, Tokens: tenant},
 		{Limit: "api", Tokens: reservations.Tokens{"tokens": b.Cost}},
 	}
 }
@@ -220,7 +225,7 @@ func TestUsageSettlesBoth(t *testing.T) {
 		job.Use(reservations.Tokens{"tokens": 3, "calls": 1, "words": 7})
 		return nil
 	})
-	b.enqueue(both{Tenant: "a", Cost: 10})
+	b.enqueue(both{Tenant: "a", Cost: 10, Calls: 1})
 	for range 2 {
 		switch s := receive(t, b.settlements); s.Charge.Bucket() {
 		case "tenant:a":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -158,5 +160,46 @@ func TestWarnsOfOtherSettings(t *testing.T) {
 	const want = "limit=api meter=tokens here=1/h, at most 10 at once there=5/h, at most 10 at once worker=other:1"
 	if log.await(t, want); log.count("limit=unknown") != 0 {
 		t.Error("a limit of one worker alone is no difference")
+	}
+}
+
+// A task whose charge leaves out a meter of its limit waits if nobody checked it: it would be unlimited in that meter.
+// Where a producer checked it, the limit got the meter since, and serves it.
+func TestAChargeThatLeavesOutAMeter(t *testing.T) {
+	t.Parallel()
+	limit := slow(10)
+	b := setup(t, limit)
+	w := b.worker(worker.Config{})
+	worker.Handle(w, ok)
+	checked, err := scheduler.New(b.client, b.limiter, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := checked.Enqueue(t.Context(), call{Cost: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unchecked, err := scheduler.New(b.client, nil, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit.Meters = append(slices.Clone(limit.Meters), reservations.Meter{Name: "requests", Rate: 5, Period: time.Hour})
+	if err = b.limiter.SetLimits([]reservations.Limit{limit}); err != nil {
+		t.Fatal(err)
+	}
+	b.start(w)
+	if f := receive(t, b.finishes); f.Task.ID != good.ID || f.Kind != worker.KindSucceeded {
+		t.Errorf("%+v", f)
+	}
+	bad, err := unchecked.Enqueue(t.Context(), call{Cost: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := receive(t, b.deferrals); d.Task.ID != bad.ID ||
+		!strings.Contains(d.Err.Error(), `has no limit "api" without meter "requests", which the charge of the task`) {
+		t.Errorf("%+v", d)
+	}
+	if _, err = checked.Enqueue(t.Context(), call{Cost: 1}); !errors.Is(err, reservations.ErrMeterLeftOut) {
+		t.Error(err)
 	}
 }

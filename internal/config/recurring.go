@@ -101,7 +101,7 @@ func (t taskFile) args(limits []reservations.Limit, http HTTP) (tasks.Args, erro
 			c.Taken = append(c.Taken, last)
 		}
 		if err == nil {
-			_, err = c.Endpoint.Charge("", "", c.Request)
+			_, err = c.Endpoint.Charge("unlimited", "", c.Request) // a check of the endpoint and the body
 		}
 		args = c.Call
 	case web.TaskType:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -12,6 +13,31 @@ import (
 func (s *Engine) Servable(c reservations.Charge) error {
 	c.Priority = ""
 	return s.limiter.Validate(c)
+}
+
+// Whole is the charge of a queued task that its producer has checked: a meter that the limit got since then counts
+// zero. It needs a limiter. A charge whose limit is not known stays as it is.
+func (s *Engine) Whole(ctx context.Context, c reservations.Charge) reservations.Charge {
+	limit, err := s.limiter.Limits().For(c.Limit, c.Key)
+	if err != nil {
+		limit, err = s.limiter.LimitFor(ctx, c)
+	}
+	if err != nil {
+		return c
+	}
+	var whole reservations.Tokens
+	for _, m := range limit.Meters {
+		if _, named := c.Tokens[m.Name]; named || m.Name == reservations.MeterInFlight {
+			continue
+		}
+		if whole == nil {
+			whole = reservations.Tokens{}
+			maps.Copy(whole, c.Tokens)
+			c.Tokens = whole
+		}
+		whole[m.Name] = 0
+	}
+	return c
 }
 
 // tokensOf is what the charge takes of each meter, with the call in flight that it need not name. Do not change it.

@@ -8,13 +8,14 @@ import (
 	"github.com/headway-go/headway/tasks"
 )
 
-// TypeOf returns the task type of T, which needs no payload. It is empty if T is an interface.
-func TypeOf[T tasks.Args]() string {
+// TypeOf returns the task type of T, which needs no payload. It is empty if T is an interface. The error is that of
+// CheckType.
+func TypeOf[T tasks.Args]() (string, error) {
 	args, ok := blank[T]()
 	if !ok {
-		return ""
+		return "", nil
 	}
-	return args.TaskType()
+	return args.TaskType(), CheckType(args)
 }
 
 // ChargesOf returns the charges of a task with these arguments: none if args is no Charger. The error matches
@@ -22,6 +23,9 @@ func TypeOf[T tasks.Args]() string {
 // amount is negative or not a number. A reservations.Limiter checks whether the limit exists and can serve the
 // charge.
 func ChargesOf(args tasks.Args) ([]reservations.Charge, error) {
+	if err := CheckType(args); err != nil {
+		return nil, err
+	}
 	charger, ok := args.(tasks.Charger)
 	if !ok {
 		return nil, nil

@@ -19,6 +19,8 @@ import (
 const (
 	// HeaderVersion holds Version. A task without it is foreign: Headway did not encode it.
 	HeaderVersion = "headway-version"
+	// HeaderUnchecked marks a task whose producer had no limits to check its charges with.
+	HeaderUnchecked = "headway-unchecked"
 	// HeaderCharges holds the charges as a JSON list. It is left out where there are none.
 	HeaderCharges = "headway-charges"
 )
@@ -48,6 +50,9 @@ func Encode(args tasks.Args, over ...tasks.Options) (Envelope, error) {
 	name = args.TaskType()
 	if strings.TrimSpace(name) == "" {
 		return fail(fmt.Errorf("%w: TaskType of %T is empty", tasks.ErrBadPayload, args))
+	}
+	if err := CheckType(args); err != nil {
+		return fail(err)
 	}
 	options := optionsOf(args, over)
 	if err := Validate(options); err != nil {
@@ -155,6 +160,9 @@ func ChargesAs[T tasks.Args](t *asynq.Task) ([]reservations.Charge, error) {
 func charged(t *asynq.Task) (charges []reservations.Charge, alien bool, err error) {
 	alien, err = foreign(t)
 	text, ok := t.Headers()[HeaderCharges]
+	if err == nil {
+		err = misnamed(t)
+	}
 	if err != nil || !ok {
 		return nil, alien, err
 	}
@@ -169,6 +177,25 @@ func charged(t *asynq.Task) (charges []reservations.Charge, alien bool, err erro
 		return nil, false, fmt.Errorf("header %s: %w", HeaderCharges, err)
 	}
 	return charges, false, nil
+}
+
+// Checked says whether a producer that knew the limits checked the charges of the task. A limit that got a meter since
+// then still serves it.
+func Checked(t *asynq.Task) bool {
+	_, ours := t.Headers()[HeaderVersion]
+	_, not := t.Headers()[HeaderUnchecked]
+	return ours && !not
+}
+
+// misnamed refuses a header that is meant to be HeaderCharges, e.g. Headway-Charges: its task would be unlimited.
+func misnamed(t *asynq.Task) error {
+	for name := range t.Headers() {
+		if name != HeaderCharges && strings.HasPrefix(strings.ToLower(name), strings.TrimSuffix(HeaderCharges, "s")) {
+			return fmt.Errorf("header %.64q: %w: the charges of a task are in header %s", name, tasks.ErrBadHeader,
+				HeaderCharges)
+		}
+	}
+	return nil
 }
 
 // MaxRetry returns how often a task is retried after its first failure, where asynq's own count is asynqs: Slack less

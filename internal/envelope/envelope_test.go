@@ -82,10 +82,10 @@ func TestPointerArguments(t *testing.T) {
 	if err != nil || got.To != "ann" {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	if name := envelope.TypeOf[*mail](); name != "mail" {
+	if name, err := envelope.TypeOf[*mail](); name != "mail" || err != nil {
 		t.Errorf("type %q", name)
 	}
-	if name := envelope.TypeOf[tasks.Args](); name != "" {
+	if name, err := envelope.TypeOf[tasks.Args](); name != "" || err != nil {
 		t.Errorf("an interface has type %q", name)
 	}
 	if charges, err := envelope.Charges(e.Task); charges != nil || err != nil {

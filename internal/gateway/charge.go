@@ -94,7 +94,7 @@ func (g *Gateway) charge(b *reservations.Charge, c *call) *fault {
 	for i, m := range limit.Meters {
 		meters[i] = m.Name
 	}
-	tokens, other := openai.Charged(c.estimate, meters, c.endpoint != openai.Moderations)
+	tokens, other := openai.Charged(c.estimate, meters)
 	if other != "" {
 		return broken(fmt.Errorf("meter %q of limit %s counts neither requests nor tokens: calls are not charged for it",
 			other, b.Limit))

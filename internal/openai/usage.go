@@ -17,9 +17,8 @@ func Metered(t estimates.Tokens) reservations.Tokens {
 }
 
 // Charged returns what a call takes from the meters of one limit: of each meter that counts requests or tokens what was
-// estimated, and one request. Meters of which it takes nothing are left out unless zeros is set. Other is the first
-// meter that counts anything else; empty if there is none.
-func Charged(e Estimate, meters []string, zeros bool) (charged reservations.Tokens, other string) {
+// estimated, also zero, and one request. Other is the first meter that counts anything else; empty if there is none.
+func Charged(e Estimate, meters []string) (charged reservations.Tokens, other string) {
 	all := Metered(e.Tokens)
 	all[MeterRequests], all[MeterRequestsPerDay], all[reservations.MeterInFlight] = 1, 1, 1
 	charged = reservations.Tokens{}
@@ -28,9 +27,7 @@ func Charged(e Estimate, meters []string, zeros bool) (charged reservations.Toke
 		if !ok {
 			return nil, name
 		}
-		if n != 0 || zeros {
-			charged[name] = n
-		}
+		charged[name] = n // also zero: a charge names each meter
 	}
 	return charged, ""
 }

@@ -39,7 +39,11 @@ type Member struct {
 }
 
 // Need is what a task needs of a worker: a type of tasks, or a limit, or a meter of a limit.
-type Need struct{ Type, Limit, Meter string }
+type Need struct {
+	Type, Limit, Meter string
+	// Without is set for a task whose charge leaves the meter out: it needs a limit that does not have it.
+	Without bool `json:",omitempty"`
+}
 
 func (n Need) String() string {
 	switch {
@@ -47,6 +51,8 @@ func (n Need) String() string {
 		return fmt.Sprintf("handler for task type %q", n.Type)
 	case n.Meter == "":
 		return fmt.Sprintf("limit %q", n.Limit)
+	case n.Without:
+		return fmt.Sprintf("limit %q without meter %q, which the charge of the task leaves out", n.Limit, n.Meter)
 	}
 	return fmt.Sprintf("meter %q in limit %q", n.Meter, n.Limit)
 }
@@ -60,13 +66,16 @@ func (m Member) Serves(n Need) bool {
 	if !ok {
 		return m.AnyLimit
 	}
-	return n.Meter == "" || limit[n.Meter] != ""
+	return n.Meter == "" || (limit[n.Meter] != "") != n.Without
 }
 
 // Remedy says what ends that no live worker has it.
 func (n Need) Remedy() string {
 	if n.Limit == "" {
 		return "start a worker that has it"
+	}
+	if n.Without {
+		return "enqueue the task again with a charge that says what it takes of the meter, 0 for none"
 	}
 	return "add it to `limits` in the headway.yaml of the workers, and run `headway reload`"
 }

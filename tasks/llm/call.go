@@ -41,7 +41,8 @@ type Call struct {
 
 // NewCall returns the task for a request body that takes from limit. Meters are names of the limit's meters; each must
 // have a constant in this package. Without any the call takes from MeterRequests and MeterTokens. A meter of
-// which the endpoint takes nothing (the tokens of moderations) is left out. An empty limit makes an unlimited task.
+// which the endpoint takes nothing (the tokens of moderations) is charged with zero. An empty limit is an error, so
+// that an unset variable starts no unlimited calls: a Call without Taken is unlimited.
 //
 // The error matches ErrUnknownEndpoint or reservations.ErrUnknownMeter, or wraps a *reservations.FieldError. Its field
 // is that of the body, or "request" for the body itself.
@@ -50,11 +51,8 @@ func NewCall(endpoint Endpoint, limit string, request json.RawMessage, meters ..
 	if err != nil {
 		return Call{}, err
 	}
-	call := Call{Endpoint: endpoint, Request: request}
-	if limit != "" {
-		call.Taken = []reservations.Charge{charge}
-	}
-	return call, nil
+	terms := tasks.Terms{Taken: []reservations.Charge{charge}}
+	return Call{Endpoint: endpoint, Request: request, Terms: terms}, nil
 }
 
 // TaskType implements tasks.Args.

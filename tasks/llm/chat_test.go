@@ -93,11 +93,15 @@ func TestNewChatErrors(t *testing.T) {
 	}
 }
 
-func TestUnlimitedChat(t *testing.T) {
+// An empty limit, e.g. of an unset variable, starts no unlimited calls.
+func TestNoCallWithAnEmptyLimit(t *testing.T) {
 	t.Parallel()
-	chat, err := llm.NewCall(llm.EndpointChat, "", json.RawMessage(hello))
-	if err != nil || chat.Charges() != nil {
-		t.Errorf("charges %v, %v, want none", chat.Charges(), err)
+	for _, endpoint := range []llm.Endpoint{llm.EndpointChat, llm.EndpointEmbeddings} {
+		call, err := llm.NewCall(endpoint, "", json.RawMessage(`{"input":"a","messages":[{"role":"user","content":"x"}]}`))
+		field, ok := errors.AsType[*reservations.FieldError](err)
+		if !ok || field.Field != "limit" || call.Charges() != nil {
+			t.Errorf("charges %v, %v", call.Charges(), err)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 var ErrUnknownEndpoint = openai.ErrUnknownEndpoint
 
 // Charge returns what a request body takes from one limit, e.g. from a tenant's for Terms.Taken. Limit, meters and the
-// error are as for NewCall; an empty limit takes nothing. Tokens are estimated, mostly too high:
+// error are as for NewCall. Tokens are estimated, mostly too high:
 //
 //   - chats: the messages, tools and the format of the response, 4 bytes a token, and 4 tokens more a message; images
 //     with 1500 tokens (85 with "detail": "low"), other attachments, encrypted reasoning and long base64 with a token
@@ -42,13 +42,15 @@ func (e Endpoint) Charge(limit, key string, request json.RawMessage, meters ...s
 	}
 	charge := reservations.Charge{Limit: limit, Key: key}
 	if limit == "" {
-		return charge, nil
+		return charge, &reservations.FieldError{
+			Field: "limit", Problem: "must not be empty: name the limit of the call; a Call without Taken is unlimited",
+		}
 	}
 	if len(meters) == 0 {
 		meters = []string{MeterRequests, MeterTokens}
 	}
 	var other string
-	if charge.Tokens, other = openai.Charged(estimate, meters, e.path() == EndpointChat); other != "" {
+	if charge.Tokens, other = openai.Charged(estimate, meters); other != "" {
 		return reservations.Charge{}, unknownMeter(limit, key, other)
 	}
 	return charge, nil

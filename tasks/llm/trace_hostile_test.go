@@ -39,8 +39,8 @@ func TestTraceOfHostileAnswers(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	ctx, _ := provider.Tracer("test").Start(t.Context(), "process default")
-	chat, err := llm.NewCall(llm.EndpointChat, "", []byte(`{"messages":[{"role":"user","content":"x"}],"model":"m`+"\xff"+
-		strings.Repeat("ü", 100_000)+`"}`))
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", []byte(`{"messages":[{"role":"user","content":"x"}],`+
+		`"model":"m`+"\xff"+strings.Repeat("ü", 100_000)+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

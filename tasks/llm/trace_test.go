@@ -37,7 +37,7 @@ func TestTraceOfACall(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	ctx, parent := provider.Tracer("test").Start(t.Context(), "process default")
-	chat, err := llm.NewCall(llm.EndpointChat, "", []byte(`{"model":"gpt-4o","messages":[{"role":"user",`+
+	chat, err := llm.NewCall(llm.EndpointChat, "openai", []byte(`{"model":"gpt-4o","messages":[{"role":"user",`+
 		`"content":"PROMPT"}]}`))
 	if err != nil {
 		t.Fatal(err)

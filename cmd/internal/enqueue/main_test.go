@@ -257,7 +257,7 @@ limits:
 	lines := line("a", 5) + `
 {"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
 {"custom_id":"c","method":"POST","url":"/v1/responses","body":{"model":"m","input":"a"}}
-{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1}}`
+{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1,"tokens":0}}`
 	for name, tc := range map[string]struct {
 		args []string
 		want int
@@ -294,7 +294,7 @@ func TestFlowAndPriority(t *testing.T) {
 	file := write(t, "sharing.yaml", sharingConfig)
 	lines := line("a", 5) + `
 {"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
-{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1}}`
+{"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1,"tokens":0}}`
 	for name, tc := range map[string]struct {
 		args  []string
 		tasks int

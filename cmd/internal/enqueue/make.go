@@ -81,8 +81,8 @@ func (s *source) call(line batch.Line) (request, error) {
 	return request{&task.Terms, task, line}, nil
 }
 
-// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters; where it
-// names nothing, one request.
+// request is the task for an HTTP request of its own, which takes from each limit what it names of its meters: all of
+// them, also with zero, so that a mistyped line is not unlimited. Where it names none, it takes one request of each.
 func (s *source) request(line batch.Line) (request, error) {
 	task := &web.Request{Terms: s.common, Method: line.Method, URL: line.URL, Header: line.Headers, Body: line.Body}
 	task.CustomID = line.CustomID
@@ -101,24 +101,23 @@ func (s *source) request(line batch.Line) (request, error) {
 	}
 	unknown := maps.Clone(line.Charge)
 	for _, b := range s.buckets {
-		tokens := reservations.Tokens{}
+		tokens, takes := reservations.Tokens{}, false
 		for _, meter := range b.meters {
-			if n, named := charge[meter]; named {
+			if n, named := charge[meter]; named || line.Charge == nil {
 				tokens[meter] = n
+				takes = takes || n > 0
 			}
 			delete(unknown, meter)
 		}
-		if len(tokens) > 0 {
-			task.Taken = append(task.Taken, reservations.Charge{Limit: b.limit.Name, Key: b.key, Tokens: tokens})
+		if line.Charge == nil && !takes {
+			return request{}, fmt.Errorf("charge: the request takes nothing from the limit %s: say what it takes of "+
+				"which meter", b)
 		}
+		task.Taken = append(task.Taken, reservations.Charge{Limit: b.limit.Name, Key: b.key, Tokens: tokens})
 	}
 	if len(unknown) > 0 {
 		return request{}, fmt.Errorf("charge: %w %q of the limits %s", reservations.ErrUnknownMeter,
 			slices.Sorted(maps.Keys(unknown)), s)
-	}
-	if len(task.Taken) == 0 {
-		return request{}, fmt.Errorf("charge: the request takes nothing from the limits %s: say what it takes of "+
-			"which meter", s)
 	}
 	return request{&task.Terms, task, line}, nil
 }

@@ -108,8 +108,13 @@ func (s *source) checkSharing() error {
 			"e.g. priorities: {interactive: 9, batch: 1}", s.common.Priority, s, s.file)
 	}
 	for _, b := range s.buckets {
+		nothing := reservations.Tokens{}
+		for _, meter := range b.meters {
+			nothing[meter] = 0
+		}
 		if err := s.checker.Validate(reservations.Charge{
-			Limit: b.limit.Name, Key: b.key, Urgent: s.common.Urgent, Flow: s.common.Flow, Priority: s.common.Priority,
+			Limit: b.limit.Name, Key: b.key, Tokens: nothing,
+			Urgent: s.common.Urgent, Flow: s.common.Flow, Priority: s.common.Priority,
 		}); err != nil {
 			return err
 		}
