@@ -94,7 +94,8 @@ func (e Explanation) sentence() string {
 	case ReasonNet:
 		return "waits for its limit but is in no waitlist: asynq delivers it " + e.when()
 	case ReasonWorker:
-		return "waits for a worker that can serve it, and is delivered again " + e.when() + cause(e.Cause)
+		return "waits for a worker that can serve it, starts as soon as there is one, and is delivered again " + e.when() +
+			cause(e.Cause)
 	case ReasonScheduled:
 		return "is scheduled for " + envelope.ClockText(e.Until) + ", " + e.when()
 	case ReasonRetry:

@@ -31,8 +31,9 @@ func newGuard(
 		inspector: asynq.NewInspectorFromRedisClient(client),
 		trace:     newTracing(c.Scheduler.Tracer, client), charges: charges, settleTimeout: c.SettleTimeout,
 		maxRefusals: c.MaxRefusals, log: c.Logger, events: c.Events, lateMost: reservations.LateMost,
-		fleet:  newFleet(client, limiter, types, c.Logger),
-		follow: newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
+		unserved: c.Unserved,
+		fleet:    newFleet(client, limiter, types, c.Logger),
+		follow:   newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
 	}
 	g.stopping, g.cancel = context.WithCancel(context.Background())
 	g.keep(c.Dead, c.SweepEvery, queues)

@@ -72,6 +72,10 @@ type Config struct {
 	// used; the next refusal is a failure, and resets the count. Refusals for a quota or a key are no failures of a
 	// limited task, however many. The count is kept in Redis, until an hour after the end of the wait. Defaults to 20.
 	MaxRefusals int
+	// Unserved is how long a task waits for a worker that can serve it: one with its type, its limits and their meters.
+	// A task that workers have returned for so long is archived, unless a live worker can serve it. Defaults to zero:
+	// the task waits, and only a person ends it.
+	Unserved time.Duration
 	// Overrides returns the rates that were set while the fleet runs, e.g. the method of a mongostore.Store. They are read
 	// before the first task starts, and then followed. With an error, the list holds the readable ones, and is nil if
 	// none could be read: then the last known ones stay in force. Must be safe for concurrent use. Defaults to none: then
@@ -134,6 +138,7 @@ func (c Config) Validate() error {
 	notNegative(&f, "follow_every", c.FollowEvery)
 	notNegative(&f, "sweep_every", c.SweepEvery)
 	notNegative(&f, "max_refusals", c.MaxRefusals)
+	notNegative(&f, "unserved", c.Unserved)
 	f = append(f, c.Scheduler.Validate())
 	return f.err()
 }

@@ -120,7 +120,7 @@ func (b *bundle) runDead(
 	g deadletter.Store, every time.Duration, handler func(context.Context, *worker.Job[call]) error,
 ) {
 	b.t.Helper()
-	w := b.worker(worker.Config{Dead: source{g}, SweepEvery: every})
+	w := b.worker(worker.Config{Dead: source{g}, SweepEvery: every, Unserved: time.Millisecond})
 	worker.Handle(w, handler)
 	b.start(w)
 }
@@ -191,7 +191,6 @@ func TestWhyTasksDie(t *testing.T) {
 		info := b.enqueue(tc.args, tasks.Options{MaxRetry: tasks.NoRetry})
 		if tc.cause == deadletter.CauseRefused {
 			receive(t, b.deferrals)
-			server.FastForward(worker.UnservedAfter)
 		}
 		b.info(info.ID, asynq.TaskStateArchived)
 		if d, _ := g.of(info.ID); d.Cause != tc.cause || !strings.Contains(d.Last.Error, tc.text) {

@@ -9,7 +9,7 @@ import (
 
 var (
 	// ErrUnknownType is matched by the reason with which a task is archived if its type has no handler in the fleet. That
-	// happens ten minutes after a worker got it first.
+	// happens only where Config.Unserved says so.
 	ErrUnknownType = errors.New("worker: no handler for this task type")
 	// ErrNoHandlers is returned by Start when Handle was never called: the worker could serve no task.
 	ErrNoHandlers = errors.New("worker: no handlers")

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -17,12 +16,6 @@ func (w *Worker) NeverLate() { w.guard.lateMost = neverLate }
 
 // NeverLate is like Worker.NeverLate.
 func (l *Limits) NeverLate() { l.guard.lateMost = neverLate }
-
-// UnservedAfter is for how long a task is returned that no worker can serve.
-const UnservedAfter = unservedAfter
-
-// UnservedText begins the reason why such a task is archived.
-var UnservedText = fmt.Sprintf(unservedText, unservedAfter)
 
 // Load returns what reads overrides once.
 func Load(limiter *reservations.Limiter, read overrides, log *slog.Logger) func(context.Context) error {

@@ -2,38 +2,23 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/asynqdb"
 	"github.com/headway-go/headway/internal/bounded"
-	"github.com/headway-go/headway/internal/engine"
 	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/register"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 const (
-	// unservedAfter is for how long workers that can't serve a task return it to the queue. After that the task is
-	// archived, unless a live worker of the fleet can serve it.
-	unservedAfter = 10 * time.Minute
-	unservedText  = "no worker of the fleet could serve the task for %v"
-	// returnPauseMin and returnPauseMost bound how long such a task waits for its next delivery: as long as it was
-	// returned so far.
-	returnPauseMin, returnPauseMost = time.Second, 30 * time.Second
-	// returnedKept is how much longer Redis stores when the task was returned first.
-	returnedKept = time.Hour
 	// compareEvery is how often a worker compares its limits with the limits of the others.
 	compareEvery = time.Minute
-	// warnEvery is how often a worker logs a need that it can't serve.
-	warnEvery = time.Minute
 	// registerTimeout bounds one call of the register.
 	registerTimeout = 5 * time.Second
 )
@@ -46,6 +31,7 @@ type fleet struct {
 	types    func() []string       // nil: any type may have a handler
 	limiter  *reservations.Limiter // nil: no limit is known here
 	log      *slog.Logger
+	db       *asynqdb.DB
 
 	warned bounded.Map[any, time.Time] // when last, by kind
 }
@@ -55,7 +41,7 @@ func newFleet(
 ) *fleet {
 	return &fleet{
 		register: register.New(client), id: uuid.NewString(), name: register.ProcessName(), types: types, limiter: limiter,
-		log: log,
+		log: log, db: asynqdb.New(client),
 	}
 }
 
@@ -71,6 +57,9 @@ func (f *fleet) run(ctx context.Context) {
 		} else if !reflect.DeepEqual(member, last) || time.Since(compared) >= compareEvery {
 			f.compare(ctx, member)
 			last, compared = member, time.Now()
+		}
+		if err == nil {
+			f.welcome(ctx, member)
 		}
 		if pause.For(ctx, register.RenewEvery) != nil {
 			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -141,54 +130,4 @@ func (f *fleet) first(kind any, pause time.Duration) (due bool) {
 		}
 	})
 	return due
-}
-
-// needIn returns what a task needs that this worker lacks and another worker may have.
-func needIn(d *delivery, err error) (need register.Need, ok bool) {
-	charge, isCharge := errors.AsType[*reservations.ChargeError](err)
-	switch {
-	case errors.Is(err, ErrUnknownType):
-		return register.Need{Type: d.task.Type()}, true
-	case isCharge && errors.Is(err, reservations.ErrUnknownLimit):
-		return register.Need{Limit: charge.Charge.Limit}, true
-	case isCharge && errors.Is(err, reservations.ErrMeterLeftOut):
-		return register.Need{Limit: charge.Charge.Limit, Meter: charge.Meter, Without: true}, true
-	case isCharge && errors.Is(err, reservations.ErrUnknownMeter):
-		return register.Need{Limit: charge.Charge.Limit, Meter: charge.Meter}, true
-	}
-	return register.Need{}, false
-}
-
-// unable ends a delivery whose task can't run on this worker. A task that another worker may serve goes back to the
-// queue, with no retry used. It is archived once no live worker can serve it and workers have returned it for
-// unservedAfter.
-func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
-	need, ok := needIn(d, cause)
-	if !ok {
-		return g.refuse(ctx, d, cause)
-	}
-	soon, cancel := ahead(ctx, halfMargin)
-	defer cancel()
-	returned, err := g.fleet.register.Returned(soon, d.handle().String(), need, unservedAfter+returnedKept)
-	if err == nil && returned >= unservedAfter {
-		var members []register.Member
-		members, err = g.fleet.members(soon)
-		serves := func(m register.Member) bool { return m.Serves(need) }
-		if err == nil && !slices.ContainsFunc(members, serves) {
-			return g.refuse(ctx, d, tasks.Permanent(fmt.Errorf(unservedText+": %w", unservedAfter, cause)))
-		}
-	}
-	g.logReturned(ctx, d, need, errors.Join(cause, err))
-	pause := min(max(returnPauseMin, returned), returnPauseMost)
-	return g.deferTask(ctx, d, engine.Stop{Missing: "worker " + g.fleet.name + " has no " + need.String(), After: pause})
-}
-
-// logReturned logs that a task goes back for another worker: once a minute as a warning for each need.
-func (g *guard) logReturned(ctx context.Context, d *delivery, need register.Need, cause error) {
-	level := slog.LevelDebug
-	if g.fleet.first(need, warnEvery) {
-		level = slog.LevelWarn
-	}
-	g.logTask(ctx, d, level, "task returned to the queue, this worker can't serve it; further ones are logged at debug "+
-		"level for a minute", slog.String("missing", need.String()), slog.Any("error", cause))
 }

@@ -33,6 +33,7 @@ type guard struct {
 
 	settleTimeout time.Duration
 	maxRefusals   int
+	unserved      time.Duration // zero: tasks that no worker can serve wait on
 	log           *slog.Logger
 	events        []func(Event)
 	trace         tracing

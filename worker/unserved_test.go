@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/engine"
@@ -29,26 +28,18 @@ func (otherMeter) Charges() []reservations.Charge {
 	return []reservations.Charge{{Limit: "api", Tokens: reservations.Tokens{"images": 1}}}
 }
 
-// A worker returns tasks that it can't serve, with no retry used, and warns once for each thing that it lacks. It
-// archives them when the fleet has returned them for long enough, unless a live worker can serve them.
-func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
+// A worker returns tasks that it can't serve, with no retry used, and warns once for each thing that it lacks. They
+// wait, and come at once when a worker appears that can serve them.
+func TestTasksWaitForAWorkerThatCanServeThem(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	b := setupOn(t, server.Addr(), slow(10))
+	b := setup(t, slow(10))
 	log := newLines()
 	w := b.worker(worker.Config{Logger: slog.New(log)})
 	worker.Handle(w, ok)
 	b.start(w)
-	lacking := map[string]error{}
-	for _, test := range []struct {
-		args tasks.Args
-		want error
-	}{
-		{free{}, worker.ErrUnknownType},
-		{call{Limit: "else", Cost: 1}, reservations.ErrUnknownLimit},
-		{otherMeter{}, reservations.ErrUnknownMeter},
-	} {
-		lacking[b.enqueue(test.args, tasks.Options{MaxRetry: tasks.NoRetry}).ID] = test.want
+	lacking := map[string]bool{}
+	for _, args := range []tasks.Args{free{}, call{Limit: "else", Cost: 1}, otherMeter{}} {
+		lacking[b.enqueue(args, tasks.Options{MaxRetry: tasks.NoRetry}).ID] = true
 	}
 	for range lacking {
 		receive(t, b.deferrals)
@@ -62,7 +53,34 @@ func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
 	if n := log.count("task returned to the queue"); n != len(lacking) {
 		t.Errorf("%d warnings", n)
 	}
+	if n := b.store.begins(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
 
+	rich := *b
+	other, images := slow(10), slow(10)
+	other.Name, images.Meters = "else", []reservations.Meter{{Name: "images", Rate: 1, Period: time.Hour}}
+	var err error
+	limits := []reservations.Limit{images, other}
+	if rich.limiter, err = reservations.New(b.store, limits, reservations.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	v := rich.worker(worker.Config{})
+	worker.Handle(v, ok)
+	worker.Handle(v, func(context.Context, *worker.Job[free]) error { return nil })
+	rich.start(v)
+	for range lacking {
+		if f := receive(t, b.finishes); !lacking[f.Task.ID] || f.Kind != worker.KindSucceeded {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// Where Config.Unserved names a time, tasks are archived that workers have returned for so long, unless a live worker
+// can serve them.
+func TestArchivesWhatNoWorkerServes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, slow(10))
 	other := register.Member{
 		Name: "other:1", Types: []string{"call"}, Limits: map[string]map[string]string{"else": {"tokens": "1/m"}},
 	}
@@ -70,20 +88,38 @@ func TestReturnsWhatAnotherWorkerMayServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.client.Persist(t.Context(), "headway:{fleet}:member:other") // it lives on
-	server.FastForward(worker.UnservedAfter + time.Minute)
+	w := b.worker(worker.Config{Unserved: time.Hour})
+	worker.Handle(w, ok)
+	lacking := map[string]error{}
+	for _, test := range []struct {
+		args tasks.Args
+		want error
+	}{
+		{free{}, worker.ErrUnknownType},
+		{call{Limit: "else", Cost: 1}, reservations.ErrUnknownLimit},
+		{otherMeter{}, reservations.ErrUnknownMeter},
+	} {
+		id := b.enqueue(test.args, tasks.Options{MaxRetry: tasks.NoRetry}).ID
+		lacking[id] = test.want
+		ago := time.Now().Add(-time.Hour).UnixMilli() // when it was returned first
+		if err := b.client.Set(t.Context(), "headway:{fleet}:returned:default/"+id, ago, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start(w)
 	for range 2 {
 		refused := receive(t, b.refusals)
 		want := lacking[refused.Task.ID]
-		if !strings.HasPrefix(refused.Err.Error(), worker.UnservedText) || !errors.Is(refused.Err, want) ||
-			errors.Is(want, reservations.ErrUnknownLimit) {
+		if !strings.HasPrefix(refused.Err.Error(), "no worker of the fleet could serve the task for 1h0m0s") ||
+			!errors.Is(refused.Err, want) || errors.Is(want, reservations.ErrUnknownLimit) {
 			t.Errorf("refused %+v, want %v", refused, want)
 		}
 		if archived := b.info(refused.Task.ID, asynq.TaskStateArchived); archived.LastErr != refused.Err.Error() {
 			t.Errorf("asynq shows %q", archived.LastErr)
 		}
 	}
-	if n := b.store.begins(); n != 0 {
-		t.Errorf("the store was asked %d times", n)
+	if d := receive(t, b.deferrals); !errors.Is(lacking[d.Task.ID], reservations.ErrUnknownLimit) {
+		t.Errorf("a live worker can serve it: %+v", d)
 	}
 }
 
@@ -163,7 +199,7 @@ func TestWarnsOfOtherSettings(t *testing.T) {
 	}
 }
 
-// A task whose charge leaves out a meter of its limit waits if nobody checked it: it would be unlimited in that meter.
+// A task whose charge leaves out a meter of its limit waits if no producer checked it: it would be unlimited in that meter.
 // Where a producer checked it, the limit got the meter since, and serves it.
 func TestAChargeThatLeavesOutAMeter(t *testing.T) {
 	t.Parallel()

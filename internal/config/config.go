@@ -60,6 +60,8 @@ type Settings struct {
 	// MaxRefusals is how often in a row the provider may refuse a task before that counts as a failure. Zero is the
 	// worker's default.
 	MaxRefusals int `mapstructure:"max_refusals"`
+	// Unserved is how long a task waits for a worker that can serve it until it is archived. Zero means that it waits on.
+	Unserved time.Duration `mapstructure:"unserved"`
 	// HTTP bounds the calls of tasks that are HTTP requests of their own. Without it they call nothing.
 	HTTP HTTP `mapstructure:"http"`
 	// Estimates chooses the limits that use learned estimates.

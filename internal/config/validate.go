@@ -38,6 +38,7 @@ func (f file) validate(c Config) []error {
 	}
 	faults = append(faults, below("", worker.Config{
 		Concurrency: f.Concurrency, Queues: f.Queues, ShutdownTimeout: f.ShutdownTimeout, MaxRefusals: f.MaxRefusals,
+		Unserved: f.Unserved,
 	}.Validate())...)
 	faults = append(faults, f.providerFaults(c.Providers)...)
 	_, err := web.NewClient(f.HTTP.Client(func(string) string { return "" }))

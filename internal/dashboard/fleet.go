@@ -36,7 +36,7 @@ type fleet struct {
 	Queues  []*asynq.QueueInfo
 	Workers []*asynq.ServerInfo
 	Members []register.Member // the workers, with what each can serve
-	Lacked  []register.Need   // what workers lack that have returned tasks
+	Lacked  []register.Lack   // what workers lack that have returned tasks
 	Duty    engine.Duty
 	// Dead is how many dead tasks there are, DeadLately how many of them died in the last hour.
 	Dead, DeadLately int
@@ -131,7 +131,7 @@ func (s *Server) lookWorkers(ctx context.Context, f *fleet) (err error) {
 	})
 	fleet := register.New(s.config.Client)
 	if f.Members, err = fleet.Members(ctx); err == nil {
-		f.Lacked, err = fleet.Lacked(ctx)
+		f.Lacked, err = fleet.Lacked(ctx, time.Now())
 	}
 	return err
 }

@@ -68,9 +68,10 @@ func (f *fleet) stuck() []problem {
 				"%s of batch %s failed.", count(b.Failed, "request"), b.Name)
 		}
 	}
-	for _, need := range f.Lacked {
-		if !named[need] && register.Lacking(f.Members, need) != nil {
-			add(severe, "", sentence(need.Remedy()), "No live worker has %s: workers return the tasks that need it.", need)
+	for _, l := range f.Lacked {
+		if !named[l.Need] && register.Lacking(f.Members, l.Need) != nil {
+			add(severe, "", sentence(l.Remedy()), "No live worker has %s: %s for a worker that has it.", l.Need,
+				count(l.Tasks, "task")+" "+plural(l.Tasks, "waits", "wait"))
 		}
 	}
 	order := []string{severe, slow, news}

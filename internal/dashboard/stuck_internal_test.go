@@ -77,11 +77,11 @@ func TestStuck(t *testing.T) {
 				batch(batches.Batch{Limit: "tenants"}, "open", 2),
 				batch(batches.Batch{Limit: "example"}, "cancelled", 1),
 			},
-			Lacked: []register.Need{{Limit: "example"}},
+			Lacked: []register.Lack{{Need: register.Need{Limit: "example"}, Tasks: 1}},
 		},
-		`severe: No live worker has handler for task type "mail": workers return the tasks that need it.`: {
+		`severe: No live worker has handler for task type "mail": 3 tasks wait for a worker that has it.`: {
 			Members: []register.Member{{Types: []string{"llm:call"}}},
-			Lacked:  []register.Need{{Type: "mail"}, {Type: "llm:call"}},
+			Lacked:  []register.Lack{{Need: register.Need{Type: "mail"}, Tasks: 3}, {Need: register.Need{Type: "llm:call"}}},
 		},
 		"news: 2 tasks died in the last hour.": {DeadLately: 2},
 		"severe: The page cannot read queues: away.": {

@@ -50,12 +50,12 @@ func (Also) Charges() []reservations.Charge           { return charge() }
 func TestWhatSeemsToBeACharger(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string]tasks.Args{
-		"envelope_test.byPointer has Charges at its pointer alone: write func (a byPointer) Charges()": byPointer{1},
-		"has TaskOptions at its pointer alone":                                                         optionsPointer{},
-		"has the method of interface { Charges() reservations.Charge }, which nothing calls: it must be":     oneCharge{},
-		"has the method of interface { Charge() []":                                                    misspelt{},
-		"embeds tasks.Terms, whose Charges another embedded type or field hides":                       twice{},
-		"embeds tasks.Terms, whose Charges another embedded type or field":                             hidden{},
+		"envelope_test.byPointer has Charges at its pointer alone: write func (a byPointer) Charges()":   byPointer{1},
+		"has TaskOptions at its pointer alone":                                                           optionsPointer{},
+		"has the method of interface { Charges() reservations.Charge }, which nothing calls: it must be": oneCharge{},
+		"has the method of interface { Charge() []":                                                      misspelt{},
+		"embeds tasks.Terms, whose Charges another embedded type or field hides":                         twice{},
+		"embeds tasks.Terms, whose Charges another embedded type or field":                               hidden{},
 	} {
 		if _, err := envelope.Encode(args); !errors.Is(err, tasks.ErrBadPayload) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %q", args, err, want)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +17,9 @@ const (
 	//
 	//	members          roll of the IDs of members
 	//	member:ID        the Member as JSON
-	//	returned:TASK    string with an expiry: a worker returned the task, because it can't serve it.
+	//	returned:TASK    string with an expiry: when a worker first returned the task, because it can't serve it.
 	//	lacked           sorted set of what such tasks need, by when one was returned last.
+	//	unserved:NEED    sorted set of the tasks that were returned because of this need, by when each was last.
 	root = "headway:{fleet}:"
 	// RenewEvery is how often a worker renews its entry, and lives is how long an entry lasts.
 	RenewEvery = 5 * time.Second
@@ -164,52 +164,4 @@ func (r *Register) Members(ctx context.Context) ([]Member, error) {
 		return all, fmt.Errorf("read the register of workers: %w", err)
 	}
 	return all, nil
-}
-
-// Returned stores that a worker returned a task which it can't serve, and what it lacks. It returns for how long
-// workers have returned the task, by the clock of Redis. When the given time has passed since the first return, Redis
-// forgets it.
-func (r *Register) Returned(
-	ctx context.Context, task string, lacks Need, remembered time.Duration,
-) (time.Duration, error) {
-	key := root + "returned:" + task
-	var left *redis.DurationCmd
-	need, err := json.Marshal(lacks)
-	if err == nil {
-		_, err = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			p.SetNX(ctx, key, "1", remembered)
-			left = p.PTTL(ctx, key)
-			now := time.Now()
-			p.ZAdd(ctx, lacked, redis.Z{Score: float64(now.Unix()), Member: need})
-			p.ZRemRangeByScore(ctx, lacked, "-inf", lackedBefore(now))
-			p.Expire(ctx, lacked, lackedFor)
-			return nil
-		})
-	}
-	if err != nil {
-		return 0, fmt.Errorf("store that the task was returned: %w", err)
-	}
-	return max(0, remembered-left.Val()), nil
-}
-
-const lacked = root + "lacked"
-
-// lackedFor is for how long a returned task stands for others like it: longer than such a task waits.
-const lackedFor = time.Minute
-
-func lackedBefore(now time.Time) string { return strconv.FormatInt(now.Add(-lackedFor).Unix(), 10) }
-
-// Lacked returns what the tasks need that workers have returned in the last minute.
-func (r *Register) Lacked(ctx context.Context) (needs []Need, err error) {
-	texts, err := r.client.ZRangeByScore(ctx, lacked, &redis.ZRangeBy{Min: lackedBefore(time.Now()), Max: "+inf"}).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read what workers lack: %w", err)
-	}
-	for _, text := range texts {
-		var n Need
-		if json.Unmarshal([]byte(text), &n) == nil { // else it is of another version
-			needs = append(needs, n)
-		}
-	}
-	return needs, nil
 }

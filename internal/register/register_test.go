@@ -70,6 +70,8 @@ func TestServes(t *testing.T) {
 		{register.Need{Limit: "api"}, true, true},
 		{register.Need{Limit: "api", Meter: "tokens"}, true, true},
 		{register.Need{Limit: "api", Meter: "images"}, false, false},
+		{register.Need{Limit: "api", Meter: "images", Without: true}, true, true},
+		{register.Need{Limit: "api", Meter: "tokens", Without: true}, false, false},
 		{register.Need{Limit: "other"}, false, true},
 	}
 	for _, test := range tests {
@@ -115,20 +117,38 @@ func TestDifferences(t *testing.T) {
 
 func TestReturned(t *testing.T) {
 	t.Parallel()
-	server, r := open(t)
+	_, r := open(t)
+	now := time.UnixMilli(time.Now().UnixMilli())
+	mail, api := register.Need{Type: "mail"}, register.Need{Limit: "api"}
 	for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
-		got, err := r.Returned(t.Context(), "default/a", register.Need{Type: "mail"}, time.Hour)
+		got, err := r.Returned(t.Context(), "default/a", mail, now.Add(want))
 		if err != nil || got.Round(time.Second) != want {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
-		server.FastForward(time.Minute)
 	}
-	got, err := r.Returned(t.Context(), "default/b", register.Need{Limit: "api"}, time.Hour)
-	if got.Round(time.Second) != 0 || err != nil {
-		t.Error(got, err)
+	for _, task := range []string{"default/b", "default/c"} {
+		if got, err := r.Returned(t.Context(), task, api, now.Add(4*time.Minute)); got.Round(time.Second) != 0 || err != nil {
+			t.Error(got, err)
+		}
 	}
-	want := []register.Need{{Limit: "api"}} // the mail was returned more than a minute ago
-	if got, err := r.Lacked(t.Context()); !slices.Equal(got, want) || err != nil {
+	want := []register.Lack{{Need: api, Tasks: 2}, {Need: mail, Tasks: 1}}
+	got, err := r.Lacked(t.Context(), now.Add(4*time.Minute))
+	slices.SortFunc(got, func(a, b register.Lack) int { return b.Tasks - a.Tasks })
+	if !slices.Equal(got, want) || err != nil {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	got, err = r.Lacked(t.Context(), now.Add(6*time.Minute)) // the mail was returned four minutes ago, and waits no more
+	if !slices.Equal(got, want[:1]) || err != nil {
+		t.Errorf("%+v, %v, want %+v", got, err, want[:1])
+	}
+	names, err := r.Unserved(t.Context(), api)
+	if err != nil || !slices.Equal(names, []string{"default/b", "default/c"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err = r.Served(t.Context(), api, names); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = r.Lacked(t.Context(), now.Add(5*time.Minute)); len(got) != 1 || got[0].Need != mail || err != nil {
+		t.Errorf("%+v, %v are left", got, err)
 	}
 }

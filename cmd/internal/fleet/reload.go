@@ -149,6 +149,7 @@ func (r *reloader) fixed(ctx context.Context, next config.Config) (changed []str
 		{"concurrency", r.current.Concurrency, next.Concurrency},
 		{"shutdown_timeout", r.current.ShutdownTimeout, next.ShutdownTimeout},
 		{"max_refusals", r.current.MaxRefusals, next.MaxRefusals},
+		{"unserved", r.current.Unserved, next.Unserved},
 		{"providers", r.current.Providers, next.Providers},
 		{"http", r.current.HTTP, next.HTTP},
 		{"estimates", r.current.Estimates, next.Estimates},

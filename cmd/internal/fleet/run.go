@@ -56,8 +56,8 @@ back to the queue what did not. A second signal ends it at once. Tasks are never
 worker was killed is run again.
 
 "headway reload" makes all workers read their files again, and SIGHUP this one. The limits of the file count from then
-on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, providers, http, estimates and
-recurring change only with a restart. What "headway limits set" has set counts before the file.
+on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, unserved, providers, http,
+estimates and recurring change only with a restart. What "headway limits set" has set counts before the file.
 
 SIGUSR1 switches the log between debug and --log-level, or info where that is debug, and logs the new level.
 
@@ -134,7 +134,7 @@ func serveWith(
 	}
 	settings := worker.Config{
 		Concurrency: c.Concurrency, Queues: c.Queues, ShutdownTimeout: c.ShutdownTimeout, Logger: logger,
-		MaxRefusals: c.MaxRefusals, Overrides: buckets.Overrides,
+		MaxRefusals: c.MaxRefusals, Unserved: c.Unserved, Overrides: buckets.Overrides,
 		Scheduler: scheduler.Config{Recurring: c.Recurring},
 	}
 	recorder, err := records(ctx, buckets, &settings)
