@@ -28,6 +28,9 @@ type View struct {
 	// intervals that asks for it.
 	Refusing    Reason
 	RefusingFor time.Duration
+	// Forgotten is for how long calls in flight may still run that the store has forgotten, e.g. a Redis that lost its
+	// data: nothing starts meanwhile. Zero: there are none.
+	Forgotten time.Duration
 	// DoneIn is when all promised tokens will have come back, and no block is left. Zero: nothing is promised ahead.
 	DoneIn time.Duration
 	// Shards are the single shards, in order; nil where the limit has none.
@@ -62,6 +65,7 @@ func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: bucket.Later(now, b.At), At: b.At}
 	b = b.Accrue(l.Rules(), v.Now)
 	v.Blocked = max(0, b.Blocked.Sub(b.At))
+	v.Forgotten = b.Forgotten()
 	v.DoneIn = v.Blocked
 	if why, since := b.Refusing(); why != "" {
 		v.Refusing, v.RefusingFor = why, max(0, b.At.Sub(since))
@@ -129,6 +133,7 @@ func (v View) with(shard View) View {
 		v.Refusing = shard.Refusing
 	}
 	v.RefusingFor = max(v.RefusingFor, shard.RefusingFor)
+	v.Forgotten = max(v.Forgotten, shard.Forgotten)
 	if v.Meters == nil {
 		v.Meters = make([]MeterView, len(shard.Meters))
 	}

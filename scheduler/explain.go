@@ -179,6 +179,9 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 		v = v.Shards[at.Shard-1]
 	}
 	e.Bucket = &v
+	if e.Reason == ReasonInFlight && v.Forgotten > 0 {
+		e.Until = e.Now.Add(v.Forgotten)
+	}
 	stopped := v.Refusing.Stops() && e.Reason == ReasonProvider // the task asked last
 	if (v.Blocked > 0 || v.Refusing.Stops()) && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) || stopped {
 		if e.Reason = ReasonBlocked; e.Until.IsZero() {

@@ -84,6 +84,11 @@ func (e Explanation) sentence() string {
 		return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
 			limit, engine.RoundText(e.Bucket.Blocked), start)
 	case ReasonInFlight:
+		if e.Bucket != nil && e.Bucket.Forgotten > 0 {
+			return fmt.Sprintf("waits for %s, of which Redis has no calls on record since it is new or lost its data: calls "+
+				"of before may still run for %s, and nothing starts until then: it is %s", limit,
+				engine.RoundText(e.Bucket.Forgotten), place)
+		}
 		return fmt.Sprintf("waits for one of %s of %s to end: it is %s", e.slots(), limit, place)
 	case ReasonProvider:
 		then := "runs again " + e.when()

@@ -231,6 +231,10 @@ func (g *guard) deferTask(ctx context.Context, d *delivery, stop engine.Stop) er
 	}
 	g.logCharge(ctx, d, stop.Charge, slog.LevelDebug, "task waits",
 		slog.String("state", string(deferred.State)), slog.Time("until", deferred.Until), slog.Any("reason", deferred))
+	if left := stop.Outcome.Bucket.Forgotten(); left > 0 && g.fleet.first("forgotten "+stop.Charge.Bucket(), warnEvery) {
+		g.logCharge(ctx, d, stop.Charge, slog.LevelWarn, "redis is new or lost its data: calls in flight of before may "+
+			"still run, so that nothing of the limit starts until they have ended", slog.Duration("left", left))
+	}
 	d.traceDeferral(event)
 	g.emit(event)
 	return deferred

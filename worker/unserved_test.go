@@ -199,8 +199,8 @@ func TestWarnsOfOtherSettings(t *testing.T) {
 	}
 }
 
-// A task whose charge leaves out a meter of its limit waits if no producer checked it: it would be unlimited in that meter.
-// Where a producer checked it, the limit got the meter since, and serves it.
+// A task whose charge leaves out a meter of its limit waits if no producer checked it: it would be unlimited in that
+// meter. Where a producer checked it, the limit got the meter since, and serves it.
 func TestAChargeThatLeavesOutAMeter(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)

@@ -236,6 +236,18 @@ func Later(a, b time.Time) time.Time {
 // lostLease is the ID of the lease that stands for all leases that a store may have lost. No call has it.
 const lostLease = -1
 
+// Forgotten is for how long after At calls may still run that the store has forgotten: their slots count as taken.
+func (b Bucket) Forgotten() (left time.Duration) {
+	for _, s := range b.Meters {
+		for _, l := range s.Leased {
+			if l.ID == lostLease {
+				left = max(left, l.Until.Sub(b.At))
+			}
+		}
+	}
+	return left
+}
+
 // lost is the bucket without what may have been taken before Since, which is all that was there then. Tasks that were
 // started before may hold for a while, and calls may run until their leases end. A settlement that was first sent
 // before may have counted. B owns its meters.

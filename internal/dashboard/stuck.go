@@ -134,6 +134,10 @@ func (f *fleet) stuckBuckets(add addProblem) {
 			add(severe, link, "Pay, raise the quota or set the key; `"+shell.Command("headway limits unblock", b.Bucket)+
 				"` asks at once.", "The limit %s has stopped for %s, because %s: %s.", b.Bucket, seconds(b.RefusingFor),
 				b.Stopped(), who)
+		case b.Forgotten > 0 && b.Waiting > 0:
+			add(slow, link, "Wait; or, if no such call can run, `"+shell.Command("headway limits reset", b.Bucket)+"`.",
+				"Nothing of %s starts for %s, because Redis is new or lost its data, and calls of before may still run: %s.",
+				b.Bucket, seconds(b.Forgotten), who)
 		case b.Blocked > 0 && b.Waiting > 0:
 			add(slow, link, "`"+shell.Command("headway limits unblock", b.Bucket)+"` ends the block.",
 				"Nothing of %s starts for %s, because a provider refused a call: %s.", b.Bucket, seconds(b.Blocked), who)

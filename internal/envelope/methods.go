@@ -41,8 +41,8 @@ func methods() []method {
 }
 
 // CheckType refuses arguments that seem to be a Charger or an Optioner and are none, because their tasks would be
-// unlimited. The methods may be methods of the pointer alone, have another signature or name, or be hidden: two embedded
-// types have them, or a field has their name. The error matches tasks.ErrBadPayload.
+// unlimited. The methods may be methods of the pointer alone, have another signature or name, or be hidden: two
+// embedded types have them, or a field has their name. The error matches tasks.ErrBadPayload.
 func CheckType(args tasks.Args) error {
 	t := reflect.TypeOf(args)
 	var faults []error

@@ -30,6 +30,8 @@ type Bucket struct {
 	// refused calls. Both are left out after a good answer.
 	Refusing    string  `json:"refusing,omitempty"`
 	RefusingFor float64 `json:"refusing_seconds,omitempty"`
+	// Forgotten is for how long nothing starts because calls in flight may run that the store has forgotten.
+	Forgotten float64 `json:"forgotten_seconds,omitempty"`
 	// FailedIn is for how long the bucket is left alone because it could not be asked.
 	FailedIn float64 `json:"failed_seconds,omitempty"`
 	// Fault is why the bucket can't be read, while others can. It has no meters then.
@@ -76,6 +78,7 @@ func NewBucket(v reservations.View) Bucket {
 	b := Bucket{
 		Bucket: v.Bucket(), Limit: v.Limit, Key: v.Key, InUse: v.Found, Now: v.Now.UTC(), DoneIn: v.DoneIn.Seconds(),
 		Blocked: v.Blocked.Seconds(), Refusing: string(v.Refusing), RefusingFor: v.RefusingFor.Seconds(),
+		Forgotten: v.Forgotten.Seconds(),
 	}
 	for _, m := range v.Meters {
 		s := Meter{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,6 +41,7 @@ var _ reservations.Store = (*Store)(nil)
 // at a time than client has connections (PoolSize): a Limiter has one.
 func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
 	s := &Store{client: client, patience: patience}
+	s.begin(ctx)
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
@@ -112,12 +112,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: ask redis for its memory: %w", reservations.ErrUnavailable, err)
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
+	fields := fieldsOf(info)
 	policy := fields["maxmemory_policy"]
 	if policy == "" || policy == "noeviction" {
 		return nil

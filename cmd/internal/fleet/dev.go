@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/embedded"
 	live "github.com/headway-go/headway/internal/gateway"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/redisstore"
 )
 
 func devCommand(env cli.Environment) *cobra.Command {
@@ -107,6 +108,9 @@ func dev(ctx context.Context, s runSettings, listen, serve pageListener, env cli
 		return err
 	}
 	defer redis.Close()
+	if err = begin(ctx, redis); err != nil {
+		return err
+	}
 	provider, err := startDevProvider(settings)
 	if err != nil {
 		return err
@@ -125,6 +129,14 @@ func dev(ctx context.Context, s runSettings, listen, serve pageListener, env cli
 		env.Getenv = confined(settings, env.Getenv)
 	}
 	return d.run(ctx, s, on, calls, env)
+}
+
+// begin says that the Redis is new: no call of before can be in flight.
+func begin(ctx context.Context, redis *embedded.Redis) error {
+	client := redis.Connect()
+	defer func() { _ = client.Close() }()
+	_, err := redisstore.OpenNew(ctx, client)
+	return err
 }
 
 // devFleet is the services of `headway dev`.

@@ -69,6 +69,10 @@ func printBucket(s screen, b overview.Bucket) {
 		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `headway limits unblock` ends that\n",
 			cli.Seconds(b.Blocked))
 	}
+	if b.Forgotten > 0 {
+		fmt.Fprintf(s, "  nothing starts for %s: Redis is new or lost its data, and calls of before may still run; "+
+			"`headway limits reset` ends that\n", cli.Seconds(b.Forgotten))
+	}
 	if b.FailedIn > 0 {
 		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
 	}
