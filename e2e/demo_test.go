@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/internal/longtest"
 )
 
-// The demo runs all of its tasks, prints its report, and ends with 1 if its provider counted a violation: that depends
-// on how busy the machine is.
+// The demo runs all of its tasks within the limit, and prints its report. How many calls arrive late at its provider
+// depends on how busy the machine is.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	longtest.Only(t, 35*time.Second)
@@ -22,14 +22,14 @@ func TestDemo(t *testing.T) {
 	}
 	t.Logf("report %s", r.out)
 	keys := []string{
-		"deliveries_per_task", "enqueued", "failed", "lateness_p50_ms", "lateness_p99_ms", "lost", "succeeded",
-		"utilization", "violations",
+		"deliveries_per_task", "enqueued", "failed", "lateness_p50_ms", "lateness_p99_ms", "limit_exceeded",
+		"longest_stall_ms", "lost", "succeeded", "utilization", "violations",
 	}
 	if got := slices.Sorted(maps.Keys(report)); !slices.Equal(got, keys) {
 		t.Errorf("keys %q, wanted %q", got, keys)
 	}
 	if report["enqueued"] < 350 || report["succeeded"] != report["enqueued"] || report["failed"] != 0 ||
-		report["lost"] != 0 || (r.code == 0) != (report["violations"] == 0) || r.code > exitFailed {
+		report["lost"] != 0 || report["limit_exceeded"] != 0 || r.code != 0 {
 		t.Errorf("exit code %d", r.code)
 	}
 }

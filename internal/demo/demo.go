@@ -78,6 +78,9 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	fmt.Fprintf(s.View, "%d chat requests, %d workers, one limit: %.0f tokens/s, at most %.0f at once\n",
 		len(requests), fleetSize, limit.Rules().Meters[1].RatePerSecond(), limit.Meters[1].Cap())
 	count := newTally(len(requests))
+	stall, ended := stalls(ctx)
+	defer ended()
+	result := func() Report { return newReport(len(requests), count, upstream.Report(), limit, stall()) }
 	f, err := startFleet(ctx, limiter, client, count.event)
 	stopPage := func() error { return nil }
 	if err == nil && s.Page != nil {
@@ -89,13 +92,13 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 		})
 	}
 	if err == nil && s.Page != nil {
-		s.Ended(newReport(len(requests), count, upstream.Report()))
+		s.Ended(result())
 		<-ctx.Done()
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err = errors.Join(err, stopPage(), f.stop(stop))
-	report := newReport(len(requests), count, upstream.Report())
+	report := result()
 	if ctx.Err() != nil {
 		report.Unfinished, report.Lost = report.Lost, 0
 	}

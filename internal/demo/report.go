@@ -6,15 +6,17 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
 
-// ErrBroken means that the provider counted a violation, or that a task was lost or failed.
+// ErrBroken means that more started than the limit allowed, or that a task was lost or failed.
 var ErrBroken = errors.New("the demo did not keep its promise")
 
 // Report is the result of a demo. Its JSON keys are stable.
@@ -25,7 +27,12 @@ type Report struct {
 	Lost      int `json:"lost"`
 	// Unfinished counts the tasks that had not ended when the demo was stopped. They are not lost.
 	Unfinished int `json:"unfinished,omitempty"`
+	// Exceeded counts the starts that the limit did not allow at their moment, by the bucket's own clock.
+	Exceeded int `json:"limit_exceeded"`
+	// Violations are what the provider counted: also calls that arrived later than they started, and met others.
 	Violations int `json:"violations"`
+	// Stall is the longest time in which this process did not run.
+	Stall float64 `json:"longest_stall_ms"`
 	// Utilization is the share of the limit that was used between the first start and the last, by the bottleneck
 	// meter.
 	Utilization       float64 `json:"utilization"`
@@ -35,11 +42,15 @@ type Report struct {
 
 	bottleneck string
 	took       time.Duration
+	refused    string  // the first violations, for people
+	above      float64 // the largest excess, as a share of a capacity
 }
 
-func newReport(enqueued int, t *tally, p provider.Report) Report {
+func newReport(enqueued int, t *tally, p provider.Report, limit reservations.Limit, stall time.Duration) Report {
 	c := t.now()
+	exceeded, above := t.bound.exceeded(limit)
 	r := Report{
+		Exceeded: exceeded, above: above, Stall: milliseconds(stall), refused: refusals(p.Refusals),
 		Enqueued: enqueued, Succeeded: c.succeeded, Failed: c.archived, Lost: enqueued - c.succeeded - c.archived,
 		Violations:        p.Violations,
 		Utilization:       round(p.Utilization, 4),
@@ -57,6 +68,18 @@ func newReport(enqueued int, t *tally, p provider.Report) Report {
 	return r
 }
 
+// refusalsShown bounds the violations of which a report says more.
+const refusalsShown = 3
+
+// refusals says what the provider counted as violations: the meter, and by how much it was short.
+func refusals(all []provider.Refusal) string {
+	var texts []string
+	for _, r := range all[:min(len(all), refusalsShown)] {
+		texts = append(texts, fmt.Sprintf("%s short by %.1f at %s", r.Meter, r.Need-r.Had, r.At.Format("15:04:05.000")))
+	}
+	return strings.Join(texts, ", ")
+}
+
 func round(x float64, digits int) float64 {
 	f := math.Pow10(digits)
 	return math.Round(x*f) / f
@@ -64,12 +87,25 @@ func round(x float64, digits int) float64 {
 
 func milliseconds(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 1) }
 
-// Err returns nil if the promise was kept: no violation, no lost and no failed task.
+// Err returns nil if the promise was kept: no start above the limit, no lost and no failed task. What the provider
+// counted because a call arrived late is no fault of the bucket.
 func (r Report) Err() error {
-	if r.Violations == 0 && r.Lost == 0 && r.Failed == 0 {
+	if r.Exceeded == 0 && r.Lost == 0 && r.Failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d violations, %d lost, %d failed", ErrBroken, r.Violations, r.Lost, r.Failed)
+	return fmt.Errorf("%w: the limit was exceeded %d times, %d lost, %d failed", ErrBroken, r.Exceeded, r.Lost, r.Failed)
+}
+
+// cause says why the provider counted violations.
+func (r Report) cause() string {
+	switch {
+	case r.Violations == 0:
+		return "counted by the provider, when calls arrive"
+	case r.Exceeded > 0:
+		return "counted by the provider: " + r.refused
+	}
+	return fmt.Sprintf("counted by the provider, all of late arrivals: %s; each call started within the limit, and this "+
+		"machine stood still for up to %.0f ms", r.refused, r.Stall)
 }
 
 // Write prints the report for people.
@@ -81,7 +117,13 @@ func (r Report) Write(w io.Writer) error {
 		fmt.Fprintf(t, "unfinished\t%d\twhen the demo was stopped\n", r.Unfinished)
 	}
 	fmt.Fprintf(t, "lost\t%d\n", r.Lost)
-	fmt.Fprintf(t, "violations\t%d\tcounted by the provider\n", r.Violations)
+	exceeded := "starts that the bucket should not have allowed, by its own clock"
+	if r.Exceeded > 0 {
+		exceeded += fmt.Sprintf(", by up to %.2f %% of the capacity", 100*r.above)
+	}
+	fmt.Fprintf(t, "limit exceeded\t%d\t%s\n", r.Exceeded, exceeded)
+	fmt.Fprintf(t, "violations\t%d\t%s\n", r.Violations, r.cause())
+	fmt.Fprintf(t, "longest stall\t%.1f ms\tin which this machine did not run the demo\n", r.Stall)
 	fmt.Fprintf(t, "limit used\t%.1f %%\tof %s, in %.1f s from the first start to the last\n", 100*r.Utilization,
 		r.bottleneck, r.took.Seconds())
 	fmt.Fprintf(t, "deliveries a task\t%.2f\t1 is a task that never waited\n", r.DeliveriesPerTask)
@@ -92,8 +134,9 @@ func (r Report) Write(w io.Writer) error {
 
 // tally counts the events of the fleet's workers. It is safe for concurrent use.
 type tally struct {
-	want int
-	all  chan struct{} // closed when every task has ended
+	want  int
+	bound bound
+	all   chan struct{} // closed when every task has ended
 
 	mu       sync.Mutex // guards the fields below
 	counts   counts
@@ -112,6 +155,7 @@ func newTally(want int) *tally {
 
 // event counts an event of a worker.
 func (t *tally) event(e worker.Event) {
+	t.bound.event(e)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.Ended() {

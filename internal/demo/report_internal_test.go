@@ -40,15 +40,15 @@ func TestReportCountsEachTaskOnce(t *testing.T) {
 		Violations: 2, Utilization: 0.98765,
 		Meters: map[string]provider.MeterReport{"requests": {Utilization: 0.2}, "tokens": {Utilization: 0.98765}},
 	}
-	r := newReport(4, play(), p)
+	r := newReport(4, play(), p, reservations.Limit{}, 7*time.Millisecond)
 	want := Report{
-		Enqueued: 4, Succeeded: 2, Failed: 1, Lost: 1, Violations: 2, Utilization: 0.9877, DeliveriesPerTask: 1.5,
+		Enqueued: 4, Succeeded: 2, Failed: 1, Lost: 1, Violations: 2, Stall: 7, Utilization: 0.9877, DeliveriesPerTask: 1.5,
 		LatenessP50: 30, LatenessP99: 30, bottleneck: "tokens",
 	}
 	if r != want {
 		t.Errorf("report is %+v, want %+v", r, want)
 	}
-	if err := r.Err(); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "2 violations, 1 lost, 1 failed") {
+	if err := r.Err(); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "exceeded 0 times, 1 lost, 1 failed") {
 		t.Errorf("error is %v", err)
 	}
 	if err := (Report{Enqueued: 4, Succeeded: 4}).Err(); err != nil {
@@ -66,8 +66,8 @@ func TestReportsKeysAreThePublishedOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"enqueued":0,"succeeded":0,"failed":0,"lost":0,"violations":0,"utilization":0,` +
-		`"deliveries_per_task":0,"lateness_p50_ms":0,"lateness_p99_ms":0}`
+	const want = `{"enqueued":0,"succeeded":0,"failed":0,"lost":0,"limit_exceeded":0,"violations":0,` +
+		`"longest_stall_ms":0,"utilization":0,"deliveries_per_task":0,"lateness_p50_ms":0,"lateness_p99_ms":0}`
 	if string(text) != want {
 		t.Errorf("got %s", text)
 	}

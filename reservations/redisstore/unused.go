@@ -26,9 +26,9 @@ func OpenNew(ctx context.Context, client redis.UniversalClient) (*Store, error) 
 	return Open(ctx, client)
 }
 
-// begin begins the epoch of a Redis that has none, where nothing can have been taken since the server was started: then
-// the epoch is that moment, so that a Redis that runs for a while has full buckets at its first use. Where that can't be
-// known, e.g. because somebody emptied the Redis, nothing is done, and the first script begins an epoch at its own time.
+// begin begins the epoch of a Redis that has none, where nothing can have been taken since the server was started. The
+// epoch is that moment, so that a Redis that runs for a while has full buckets at its first use. Where that can't be
+// known, e.g. because a person emptied the Redis, the first script begins an epoch at its own time.
 func (s *Store) begin(ctx context.Context) {
 	var exists *redis.IntCmd
 	var cached *redis.BoolSliceCmd

@@ -30,8 +30,8 @@ func TestOpenNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, err := limiter.Allow(t.Context(), reservations.Charge{Limit: "slots"}); err != nil || !g.Started() {
-		t.Errorf("%+v, %v", g, err)
+	if g, refused := limiter.Allow(t.Context(), reservations.Charge{Limit: "slots"}); refused != nil || !g.Started() {
+		t.Errorf("%+v, %v", g, refused)
 	}
 	client.FlushAll(t.Context())
 	if store, err = redisstore.Open(t.Context(), client); err != nil { // the Redis has lost a call that runs

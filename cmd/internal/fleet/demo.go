@@ -21,7 +21,9 @@ func demoCommand(env cli.Environment) *cobra.Command {
 provider on loopback that enforces its limits by its own clock and counts every violation. It takes about 40 seconds.
 
 Each request reserves what it may use at most and uses less, so settlements matter: what a call did not need
-lets waiting tasks start sooner. The exit code is 1 when there was a violation, or a task was lost or failed.`,
+lets waiting tasks start sooner. The exit code is 1 when more started than the limit allows, by the bucket's own clock,
+or when a task was lost or failed. The provider counts calls when they arrive: on a machine that stands still for a
+moment a call may arrive late and meet others. The report shows both figures, and the longest such moment.`,
 		Example: `  headway demo
   headway demo --keep-estimate     # the provider counts estimates, not usage
   headway demo --ui                # with the page, until Ctrl-C
