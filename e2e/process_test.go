@@ -42,6 +42,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(programs[program], program), args...),
 	}
 	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal of a person: SIGHUP reloads
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}

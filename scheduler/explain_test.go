@@ -107,7 +107,8 @@ func stories() map[string]story {
 		},
 		"refused": {
 			deliver: refused, state: "retry", reason: scheduler.ReasonProvider, waits: true,
-			sentence: `was refused by its provider 2 times in a row, and is ` + start + ` of limit refused: 429 slow down;.*`,
+			sentence: `was refused by its provider 2 times in a row, and is number 1 of 1 in its waitlist of limit ` +
+				`refused, expected to start in \S+s: 429 slow down;.*`,
 		},
 		"outage": {
 			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
@@ -345,7 +346,7 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 			}
 		}
 		const resume = "`headway unpause default`"
-		at := `; queue default is paused, so it starts at \S+Z at the earliest: resume it with ` + resume
+		at := `; queue default is paused, so it starts only after the pause, and not before \S+Z: resume it with ` + resume
 		whenever := `; queue default is paused, so it does not start: resume it with ` + resume
 		for name, want := range map[string]string{
 			"limit": `waits for limit limit: it is number 1 of 1 in its waitlist, expected to start in \S+s` + at +

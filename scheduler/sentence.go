@@ -46,8 +46,8 @@ func (e Explanation) pause() string {
 	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is expected, or it has come
 		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
 	default:
-		return "; queue " + e.Task.Queue + " is paused, so it starts at " + envelope.ClockText(e.Until) +
-			" at the earliest" + resume
+		return "; queue " + e.Task.Queue + " is paused, so it starts only after the pause, and not before " +
+			envelope.ClockText(e.Until) + resume
 	}
 }
 
@@ -93,7 +93,7 @@ func (e Explanation) sentence() string {
 	case ReasonProvider:
 		then := "runs again " + e.when()
 		if e.Waits != nil {
-			then = "is " + start + " of " + limit
+			then = "is " + place + " of " + limit + ", expected to start " + e.when()
 		}
 		return "was refused by its provider" + times(e.Refusals) + ", and " + then + cause(e.Cause)
 	case ReasonNet:

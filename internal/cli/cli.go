@@ -33,10 +33,28 @@ func Main(root func(Environment) *cobra.Command) int {
 	logging.Disable() // go-redis writes each failed dial to stderr; commands return such errors once
 	// net/http logs unexpected bytes of a peer, which may contain a secret that was sent to the peer
 	log.SetOutput(io.Discard)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	defer stop()
 	afterEcho(ctx, stop)
 	return Run(ctx, root, os.Args[1:], Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// stopSignals are the signals that stop a command: where it has a terminal, also the one of a terminal that is closed.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if HasTerminal() && !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// HasTerminal says whether the process has a controlling terminal.
+func HasTerminal() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err == nil {
+		_ = tty.Close()
+	}
+	return err == nil
 }
 
 // signalEcho is how long a signal may be repeated and still counts as one: timeout(1) and some shells send it to the

@@ -152,7 +152,7 @@ type meterFile struct {
 func Load(name string) (Config, error) {
 	text, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%w: name another file with --config, or copy the headway.yaml of the repository", os.ErrNotExist)
+		err = fmt.Errorf("%w: name another file with --config, or write one with `headway init`", os.ErrNotExist)
 	}
 	var c Config
 	if err == nil {
@@ -186,7 +186,7 @@ func Parse(text []byte) (Config, error) {
 	case err != nil:
 		return Config{}, err
 	case len(raw) == 0:
-		return Config{}, errors.New("the file is empty: copy the headway.yaml of the repository, or add limits")
+		return Config{}, errors.New("the file is empty: add limits, or delete it and run `headway init`")
 	}
 	f, faults := decode(raw)
 	c, found := f.config()

@@ -23,6 +23,7 @@ import (
 	"github.com/headway-go/headway/internal/envelope"
 	"github.com/headway-go/headway/internal/filekind"
 	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/pause"
 	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -39,19 +40,20 @@ func oneCommand(env cli.Environment) *cobra.Command {
 	var t target
 	var model, body, unique string
 	var maxTokens int
-	var asJSON bool
+	var asJSON, wait bool
 	c := &cobra.Command{
 		Use:     "enqueue [PROMPT]",
 		Aliases: []string{"one"},
 		Short:   "Enqueue one chat request, now or for later",
 		Long: `Enqueue puts one chat request into the queue: a prompt ("-" reads it from standard input), or a whole request
 body as JSON. It prints the task's ID: "headway answer ID" prints what came back, "headway explain ID" says why the task
-waits, and asynq's tools show it.
+waits, and asynq's tools show it. With --wait it prints the answer itself: Ctrl-C ends the wait, and the task goes on.
 
 With --unique the request is refused, with exit code 1, while another one with that key waits or runs in the queue: the
 error names its task.`,
 		Example: `  headway enqueue "Why is the sky blue?" --limit openai --max-tokens 200
   headway answer 0b2f8a54-7d0c-4e6f-9c0e-3a8e0c6f2a11
+  headway enqueue "Why is the sky blue?" --limit openai --wait
   headway enqueue "Hi" --model llama3.2:3b     # of a provider in headway.yaml
   headway enqueue "Good morning" --limit openai --in 8h
   headway enqueue "Hi" --limit tenants:acme --limit openai
@@ -66,16 +68,16 @@ error names its task.`,
 	c.Flags().StringVar(&unique, "unique", "", "refuse the request while another one with this `KEY` waits or runs")
 	c.Flags().StringVar(&body, "body", "", "the whole request as JSON, instead of a prompt")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the task as JSON")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the task has ended, and print the text of the answer")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if wait && asJSON {
+			return cli.Usage("--wait prints the answer, and --json the task: leave one out")
+		}
 		if body != "" && (c.Flags().Changed("model") || c.Flags().Changed("max-tokens")) {
 			return cli.Usage("--body holds the whole request; it excludes --model and --max-tokens")
 		}
-		if len(args) == 1 && args[0] == "-" {
-			text, err := io.ReadAll(env.In)
-			if err != nil {
-				return fmt.Errorf("read standard input: %w", err)
-			}
-			args[0] = strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
+		if err := readPrompt(args, env.In); err != nil {
+			return err
 		}
 		if err := errors.Join(checkText("the prompt", strings.Join(args, "")), checkText("--body", body),
 			checkText("--model", model), checkText("--unique", unique)); err != nil {
@@ -90,9 +92,22 @@ error names its task.`,
 				return cli.Usage("--unique: a key has 1 to %d bytes, not all blank", envelope.UniqueLongest)
 			}
 		}
-		return enqueueOne(c, env, &t, request, asJSON, unique)
+		return enqueueOne(c, env, &t, request, printed{asJSON: asJSON, wait: wait}, unique)
 	}
 	return c
+}
+
+// readPrompt replaces a prompt "-" by standard input.
+func readPrompt(args []string, in io.Reader) error {
+	if len(args) != 1 || args[0] != "-" {
+		return nil
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	args[0] = strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
+	return nil
 }
 
 // requestOf is the body of the chat request that the command line describes.
@@ -130,12 +145,18 @@ func checkText(what, text string) error {
 	return nil
 }
 
+// printed is what a command prints of its task.
+type printed struct{ asJSON, wait bool }
+
 func enqueueOne(
-	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, asJSON bool, unique string,
+	c *cobra.Command, env cli.Environment, t *target, request json.RawMessage, p printed, unique string,
 ) error {
 	options, err := t.options(c.Context(), env)
 	if err != nil {
 		return err
+	}
+	if p.wait && options.Retention <= 0 {
+		return cli.Usage("--wait prints the answer, and --keep 0 keeps none: leave one out")
 	}
 	options.Unique = unique
 	asked, err := openai.Assess(openai.Chat, request)
@@ -160,10 +181,48 @@ func enqueueOne(
 	if err != nil {
 		return err
 	}
-	return cli.Print(env.Out, asJSON, enqueued{
+	if p.wait {
+		return awaitAnswer(c.Context(), env, scheduler.Task{Queue: info.Queue, ID: info.ID})
+	}
+	return cli.Print(env.Out, p.asJSON, enqueued{
 		ID: info.ID, Queue: info.Queue, State: info.State.String(),
 		Next: info.NextProcessAt,
 	}, info.ID)
+}
+
+// answerEvery is how often --wait looks for the answer.
+const answerEvery = 200 * time.Millisecond
+
+// awaitAnswer prints the answer of a task when it has ended; in JSON where it has no text of a model.
+func awaitAnswer(ctx context.Context, env cli.Environment, t scheduler.Task) error {
+	client, err := connect.Redis(ctx, env.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	for {
+		info, err := infoOf(ctx, client, t)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		case info.State == asynq.TaskStateCompleted, info.State == asynq.TaskStateArchived:
+			text, err := answerIn(info)
+			if err != nil {
+				return err
+			}
+			if written, none := writtenIn(text); none == nil {
+				text = written
+			}
+			_, err = io.WriteString(cli.Data(env.Out), strings.TrimRight(text, "\n")+"\n")
+			return err
+		}
+		if pause.For(ctx, answerEvery) != nil {
+			fmt.Fprintf(env.Err, "task %s goes on: `%s` prints its answer, `%s` ends it\n", t.ID,
+				shell.Command("headway answer", t.ID), shell.Command("headway delete", t.ID))
+			return ctx.Err()
+		}
+	}
 }
 
 func answerCommand(env cli.Environment) *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -52,6 +53,9 @@ The exit code is 0 also if requests failed: --json says how many. A stored resul
 			return err
 		}
 		defer s.Close(c.Context())
+		if err = f.notInput(c.Context(), b.Hash); err != nil {
+			return err
+		}
 		w, err := f.write(c.Context(), s.Batches, b.ID, env)
 		if err != nil && w.Unreadable == 0 {
 			return err
@@ -131,6 +135,25 @@ func (f *files) checkFiles(asJSON bool, input, settings string) error {
 		}
 		if err := cli.CheckFile(name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// notInput refuses to replace a file that has the requests of the batch.
+func (f *files) notInput(ctx context.Context, hash string) error {
+	for _, name := range []string{f.out, f.errors} {
+		if info, err := os.Stat(name); name == "" || name == "-" || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		there, err := open(ctx, name, nil)
+		if err != nil {
+			continue // it is no file of requests
+		}
+		content := newContent()
+		_, err = io.Copy(content, there.file)
+		if err = errors.Join(err, there.file.Close()); err == nil && content.sum() == hash {
+			return cli.Usage("%s has the requests of this batch: the answers would replace it", name)
 		}
 	}
 	return nil

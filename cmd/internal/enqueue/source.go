@@ -5,12 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/internal/batches"
 	"github.com/headway-go/headway/internal/cli"
 	"github.com/headway-go/headway/internal/config"
 	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/nearest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -125,7 +128,8 @@ func (s *source) checkSharing() error {
 // warnOfQueue warns of a queue that the file does not have.
 func (s *source) warnOfQueue(env cli.Environment) {
 	if _, served := s.config.Queues[s.queue]; !served {
-		cli.Warn(env, "%s has no queue %q: only a worker with a file that has it takes from there", s.file, s.queue)
+		cli.Warn(env, "%s has no queue %q%s: only a worker with a file that has it takes from there", s.file, s.queue,
+			nearest.Hint(s.queue, slices.Collect(maps.Keys(s.config.Queues))))
 	}
 }
 

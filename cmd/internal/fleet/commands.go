@@ -8,9 +8,12 @@ import (
 	"github.com/headway-go/headway/internal/config"
 )
 
-// Running returns the commands that start something: `headway worker`, dev, demo and check.
+// Running returns the commands that start something: `headway init`, worker, dev, demo, check and
+// version.
 func Running(env cli.Environment) []*cobra.Command {
-	return []*cobra.Command{workerCommand(env), devCommand(env), demoCommand(env), checkCommand(env)}
+	return []*cobra.Command{
+		initCommand(env), workerCommand(env), devCommand(env), demoCommand(env), checkCommand(env), versionCommand(env),
+	}
 }
 
 // Watching returns the commands that show and change a running fleet: `headway dashboard`,

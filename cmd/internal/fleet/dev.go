@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -18,6 +22,7 @@ import (
 	"github.com/headway-go/headway/internal/dashboard"
 	"github.com/headway-go/headway/internal/embedded"
 	live "github.com/headway-go/headway/internal/gateway"
+	"github.com/headway-go/headway/internal/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -258,11 +263,26 @@ func devServe(ctx context.Context, s runSettings, env cli.Environment) error {
 	}
 }
 
+// program is how a person starts this program again: go run builds it below a folder for temporary files.
+func program(path string) string {
+	if strings.Contains(filepath.ToSlash(path), "/go-build") {
+		return "go run ./cmd/headway"
+	}
+	if filepath.Base(path) == path {
+		return path
+	}
+	if found, err := exec.LookPath(filepath.Base(path)); err == nil && found == path {
+		return filepath.Base(path)
+	}
+	return shell.Word(path)
+}
+
 // welcome says what runs, and what to type next.
 func (d *devFleet) welcome(env cli.Environment, page, calls string, settings config.Config, confined bool) {
 	limit := "NAME"
 	for _, l := range settings.Limits {
-		if quotasOf([]reservations.Limit{l}) != (quotas{}) {
+		slots := func(m reservations.Meter) bool { return m.Name == reservations.MeterInFlight }
+		if quotasOf([]reservations.Limit{l}) != (quotas{}) || slices.ContainsFunc(l.Meters, slots) {
 			limit = l.Name
 			break
 		}
@@ -286,8 +306,8 @@ func (d *devFleet) welcome(env cli.Environment, page, calls string, settings con
 	out.table(rows)
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
 	out.table([][]string{
-		{`go run ./cmd/headway enqueue "Why is the sky blue?" --limit ` + limit},
-		{`go run ./cmd/headway limits show`},
+		{program(os.Args[0]) + ` enqueue "Why is the sky blue?" --limit ` + limit + ` --wait`},
+		{program(os.Args[0]) + ` limits show`},
 	})
 	if env.Getenv("REDIS_URL") != "" {
 		fmt.Fprintf(out, "\nREDIS_URL is set here. Where it is set, these commands use it: unset it there.\n")

@@ -133,8 +133,8 @@ func TestExplainOfAPausedQueue(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		"; queue default is paused, so it starts at \\S+Z at the earliest: resume it with `headway unpause " +
-			"default`; no worker takes from queue default\\.\n",
+		"; queue default is paused, so it starts only after the pause, and not before \\S+Z: resume it with " +
+			"`headway unpause default`; no worker takes from queue default\\.\n",
 		`\n  until     \S+Z, in \S+s, at the earliest\n`, "\n  paused    nothing of queue default starts until it is " +
 			"resumed: `headway unpause default`\n",
 		`\n  net       \S+Z, in \S+s: asynq puts it into its queue then, should no dispatcher promote it\n`,

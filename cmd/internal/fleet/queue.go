@@ -43,14 +43,19 @@ func queueCommand(env cli.Environment, pause bool, c *cobra.Command) *cobra.Comm
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		err = overview.SetPaused(asynq.NewInspectorFromRedisClient(client), args[0], pause)
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		before, _ := inspector.GetQueueInfo(args[0]) // SetPaused says what is wrong
+		err = overview.SetPaused(inspector, args[0], pause)
 		if errors.Is(err, overview.ErrNoQueue) {
 			return &cli.UsageError{Err: err}
 		}
 		if err != nil {
 			return err
 		}
-		text := "is not paused: its tasks may start"
+		text := "is not paused any more: its tasks may start"
+		if before != nil && before.Paused == pause {
+			text = "was not paused"
+		}
 		if pause {
 			text = "is paused: `" + shell.Command("headway unpause", args[0]) + "` resumes it"
 		}

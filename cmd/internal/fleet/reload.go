@@ -29,6 +29,8 @@ type reloader struct {
 	log     *slog.Logger
 	restart func() // starts another worker; nil where only a person can
 
+	terminal bool // the process has one: SIGHUP says that it was closed
+
 	register *register.Register // brings the requests of `headway reload`
 	looked   bool               // for a request
 	answered string             // the request that was answered last
@@ -38,10 +40,12 @@ type reloader struct {
 const requestsEvery = 2 * time.Second
 
 // onHangup reloads for each SIGHUP and for each value of changed, until stop is called. Stop waits for a reload that is
-// under way.
+// under way. A process with a terminal gets no SIGHUP here: it means that the terminal was closed, see cli.Main.
 func (r *reloader) onHangup(ctx context.Context, changed <-chan struct{}) (stop func()) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
+	if !r.terminal {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx, signals, changed) })

@@ -55,9 +55,10 @@ Ctrl-C or SIGTERM stops it gracefully: it takes no more tasks, lets running task
 back to the queue what did not. A second signal ends it at once. Tasks are never lost; one that was running when a
 worker was killed is run again.
 
-"headway reload" makes all workers read their files again, and SIGHUP this one. The limits of the file count from then
-on; with any fault nothing changes. Queues, concurrency, shutdown_timeout, max_refusals, unserved, providers, http,
-estimates and recurring change only with a restart. What "headway limits set" has set counts before the file.
+"headway reload" makes all workers read their files again. SIGHUP does so for this one if it has no terminal; a terminal
+that is closed stops the worker as SIGTERM does. The limits of the file count from then on; with any fault nothing
+changes. Queues, concurrency, shutdown_timeout, max_refusals, unserved, providers, http, estimates and recurring change
+only with a restart. What "headway limits set" has set counts before the file.
 
 SIGUSR1 switches the log between debug and --log-level, or info where that is debug, and logs the new level.
 
@@ -161,7 +162,7 @@ func serveWith(
 	defer stopWatching()
 	reload := &reloader{
 		file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart,
-		register: register.New(queue),
+		register: register.New(queue), terminal: cli.HasTerminal(),
 	}
 	defer reload.onHangup(ctx, s.changed)()
 	return runLogged(ctx, w, logger, s.file, limiter.Limits().Names())

@@ -52,6 +52,8 @@ func TestNoCommandPrintsWhatATerminalObeys(t *testing.T) {
 		},
 		"dashboard":      {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--listen", "127.0.0.1:" + esc}, {esc}},
 		"dev":            {{"--config", bad}, {"--config", esc}, {"--listen", esc}, {"--log-level", esc}, {esc}},
+		"init":           {{"--config", bad}, {"--config", "/nowhere/" + esc}, {esc}},
+		"version":        {{}, {esc}},
 		"demo":           {{esc}, {"--tasks", esc}},
 		"check":          {{"--config", bad}, {"--config", bad, "--json"}, {"--config", esc}},
 		"pause":          {{esc}},
