@@ -221,8 +221,8 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	t.Parallel()
 	two, one := openai(), openai()
 	one.Meters = one.Meters[1:]
-	two.Meters[0].Capacity, two.Meters[1].Capacity = 1e9, 1e9
 	one.Meters[0].Capacity = 1e9
+	two.Meters = []reservations.Meter{reservations.InFlight(reservations.InFlightMost), one.Meters[0]}
 	l, err := reservations.New(memstore.New(nil), []reservations.Limit{two}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 			for range rounds {
 				o, err := l.Start(t.Context(), chargeOf("openai", 3))
 				if err == nil && o.Started() {
-					_, err = l.Settle(t.Context(), chargeOf("openai", 3), reservations.Tokens{"tokens": 2}, "")
+					_, err = l.Settle(t.Context(), o.Charge, reservations.Tokens{"tokens": 2}, "")
 				}
 				if err != nil || !o.Started() {
 					t.Errorf("%+v, %v", o, err)
