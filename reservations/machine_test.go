@@ -196,11 +196,9 @@ func (m *machine) version(t *rapid.T, r bucket.Request, was, accrued, got bucket
 	}
 }
 
-// balances: only a settlement, a sync, and an unblock after a sync give to what may start. Only starts, settlements, blocks, syncs and the early
-// end of a block take from it.
-func (m *machine) balances(t *rapid.T, r bucket.Request, o bucket.Answer, accrued,
-	got bucket.Bucket,
-) {
+// balances: only a settlement, a sync, and an unblock after a sync give to what may start. Only starts, settlements,
+// blocks, syncs and the early end of a block take from it.
+func (m *machine) balances(t *rapid.T, r bucket.Request, o bucket.Answer, accrued, got bucket.Bucket) {
 	for k := range m.limit.Meters {
 		was, is := accrued.Meters[k], got.Meters[k]
 		may := 0.

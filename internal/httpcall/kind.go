@@ -79,8 +79,8 @@ const (
 // KindOf says what an answer with this status means. Timed says that it names a time to wait.
 //
 // Some statuses mean an overload only if they name a time: 404, 423 and 424 while a model loads; 408, 409 and 425; the
-// gateways' 502, 504 and 520 to 530. A 403 is then a limit, as of GitHub. A 401 is a failure: some services say so of one
-// resource. If the whole service has one key, it is a Key.
+// gateways' 502, 504 and 520 to 530. A 403 is then a limit, as of GitHub. A 401 is a failure: some services say so of
+// one resource. If the whole service has one key, it is a Key.
 func KindOf(status int, timed bool) Kind {
 	switch status {
 	case http.StatusTooManyRequests:
