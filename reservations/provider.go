@@ -98,8 +98,8 @@ const refusePatience = 10 * time.Second
 // Refuse stops the bucket of the charge's limit and key, because its provider refused the call of the charge. Waiting
 // tasks keep their order, and what has been started is not stopped.
 //
-// A refusal that names a time stops the bucket for that time. Any other pauses it, for a second and more (for a quota or
-// a key 15), and twice as long after each refusal in a row. Until a call has a good answer (Answered), starts are as far
+// A refusal that names a time stops the bucket for that time. Any other pauses it for a second and more, for a quota or
+// a key for 15. Each refusal in a row doubles that. Until a call has a good answer (Answered), starts are as far
 // apart. Each refusal lowers the rates of adaptive meters. Refusals of calls that were granted before the last
 // refusal are no further ones.
 //

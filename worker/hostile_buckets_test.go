@@ -167,7 +167,7 @@ func (w *badWorld) finish(n int) {
 // asksIn returns the largest number of requests to a failing bucket in d. The pauses between requests grow from 1 to
 // 10 seconds.
 func asksIn(d time.Duration) (asks int) {
-	for at := time.Duration(0); at <= d; at += min(max(at, time.Second), 10*time.Second) {
+	for at := time.Duration(0); at <= d; at += min(max(at/2, time.Second), 10*time.Second) {
 		asks++
 	}
 	return asks

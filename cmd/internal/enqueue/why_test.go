@@ -13,13 +13,13 @@ import (
 	"github.com/headway-go/headway/internal/register"
 )
 
-// refusingKeys answers each call with 401.
-type refusingKeys struct{}
+// failing answers each call with 500.
+type failing struct{}
 
-func (refusingKeys) RoundTrip(q *http.Request) (*http.Response, error) {
+func (failing) RoundTrip(q *http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
-		Body: io.NopCloser(strings.NewReader(`{"error": {"code": "invalid_api_key", "message": "no"}}`)),
+		StatusCode: http.StatusInternalServerError, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
+		Body: io.NopCloser(strings.NewReader(`{"error": {"code": "broken", "message": "no"}}`)),
 	}, nil
 }
 
@@ -31,11 +31,11 @@ func TestStatusNamesTheLastError(t *testing.T) {
 	if c := w.call(t, "status", id); strings.Contains(c.out, "last error") {
 		t.Errorf("before any attempt: %s", c.out)
 	}
-	stop := w.work(t, refusingKeys{})
+	stop := w.work(t, failing{})
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry == 3 })
 	stop()
 	c := w.call(t, "status", id)
-	if want := "; last error, of 3 requests: chat completion: 401 Unauthorized: invalid_api_key; "; c.code != cli.ExitOK ||
+	if want := "; last error, of 3 requests: chat completion: 500 Internal Server Error: broken; "; c.code != cli.ExitOK ||
 		!strings.Contains(strings.ReplaceAll(c.out, "\n", " "), want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
