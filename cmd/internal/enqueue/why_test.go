@@ -35,7 +35,7 @@ func TestStatusNamesTheLastError(t *testing.T) {
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry == 3 })
 	stop()
 	c := w.call(t, "status", id)
-	if want := "; last error, of 3 requests: chat completion: 500 Internal Server Error: broken; "; c.code != cli.ExitOK ||
+	if want := "; last error, of 3 requests: chat completion: 500 Internal Server Error: broken: no; "; c.code != cli.ExitOK ||
 		!strings.Contains(strings.ReplaceAll(c.out, "\n", " "), want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
