@@ -105,7 +105,8 @@ const refusePatience = 10 * time.Second
 //
 // The refusals of one caller stop the bucket for the limit's max_block in all, until the caller has a good answer. With
 // each other caller that was refused and has none yet, that is half as long. Beyond that the outcome is StateRefused:
-// the bucket goes on, and the caller alone has to wait. A quota or key that other callers can use stops no bucket either.
+// the bucket goes on, and the caller alone has to wait. A quota or key that other callers can use stops no bucket
+// either.
 //
 // There is one outcome for each shard, first that of the charge's own; its RetryAt says when the caller may go on.
 // While the store is unavailable Refuse keeps trying, as Block does. Errors as for Block.

@@ -216,14 +216,14 @@ func TestUnblockLiftsWhatHeadersTook(t *testing.T) {
 	}
 }
 
-// Near the rate of the last refusal the rate of an adaptive meter climbs as slowly as the size of the refused call says.
+// Near the rate of the last refusal, the size of the refused call says how slowly the rate of an adaptive meter climbs.
 // It takes the time of 50 such calls, and at least 20 s if the refusal named no time. Far above, it climbs by its ramp.
 func TestRefusalsSlowTheClimb(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		size, after, rate float64 // the rate 10 s after a refusal at 10 a second
 	}{
-		{1, 1, 7 + 9*.6},          // 3 a second in 5 s
+		{1, 1, 7 + 9*.6},          // 3 a second in 5 s.
 		{10, 1, 7 + 9*.06},        // in 50 s
 		{1, 0, 7 + 9*.15},         // in 20 s
 		{0, 1, 7 + 9*10},          // the size is not known

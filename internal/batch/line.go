@@ -107,7 +107,8 @@ func Parse(number int, text []byte, last bool) (Line, error) {
 	if model := modelOf(fields["body"]); deployment != "" && model != deployment {
 		line.URL = ""
 		return fault("url", fmt.Errorf("%w: it names deployment %q, and the body model %q: name the deployment as the "+
-			"model, and give the provider a base_url that ends with /openai/v1", ErrUnknownURL, shorten(deployment), shorten(model)))
+			"model, and give the provider a base_url that ends with /openai/v1",
+			ErrUnknownURL, shorten(deployment), shorten(model)))
 	}
 	line.Body = fields["body"]
 	return line, nil

@@ -55,7 +55,8 @@ type Request struct {
 	// Urgent lets the task use the headroom of the limit. It has no effect where the limit has none.
 	Urgent bool
 	// For is how long an OpBlock lasts, or how long an OpRefuse asks to wait (zero if it names no time). For an OpSync it
-	// is how old its news is. For an OpSettle with an ID it is how long ago the settlement was first sent, zero the first time.
+	// is how old its news is. For an OpSettle with an ID it is how long ago the settlement was first sent, zero the
+	// first time.
 	// For an OpStart, an OpAllow and an OpRenew it is how long the Lease lasts.
 	For time.Duration
 	// Lease is the ID of the lease for what the start takes of a meter of calls in flight; zero where the limit has none.

@@ -81,8 +81,8 @@ func (p *place) Wait(ctx context.Context, stopped *reservations.Claim, cause err
 	}
 }
 
-// Position returns the number of the caller in its waitlist, from 1, and about how long it waits yet. The number is zero
-// where its turn has come. Known is false where Redis does not say, or the caller is in no waitlist. It may be called
+// Position returns the number of the caller in its waitlist, from 1, and about how long it waits yet. It is zero where
+// its turn has come. Known is false where Redis does not say, or the caller is in no waitlist. It may be called
 // beside Wait, and changes nothing.
 func (p *place) Position(ctx context.Context) (number int, wait time.Duration, known bool) {
 	at, err := p.s.list.Near(ctx, p.task)

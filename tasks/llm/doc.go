@@ -42,8 +42,8 @@
 // most for the limit's max_block. Without a time, with a 402, and with a 401, the bucket pauses: see
 // [reservations.Limiter.Refuse]. A 401, 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words say so.
 // A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its kin, or
-// in the body (RetryInfo of Google, retry_after). Without these it is in the message ("try again in 2s"), or in the resets
-// of X-Ratelimit-* and the like.
+// in the body (RetryInfo of Google, retry_after). Without these it is in the message ("try again in 2s"), or in the
+// resets of X-Ratelimit-* and the like.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
 // key.

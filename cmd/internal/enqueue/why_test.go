@@ -35,8 +35,8 @@ func TestStatusNamesTheLastError(t *testing.T) {
 	w.until(t, func(info *asynq.QueueInfo) bool { return info.Retry == 3 })
 	stop()
 	c := w.call(t, "status", id)
-	if want := "; last error, of 3 requests: chat completion: 500 Internal Server Error: broken: no; "; c.code != cli.ExitOK ||
-		!strings.Contains(strings.ReplaceAll(c.out, "\n", " "), want) {
+	want := "; last error, of 3 requests: chat completion: 500 Internal Server Error: broken: no; "
+	if c.code != cli.ExitOK || !strings.Contains(strings.ReplaceAll(c.out, "\n", " "), want) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	if c = w.call(t, "status", id, "--json"); !strings.Contains(c.out, `"last_error_requests":3`) {

@@ -77,7 +77,8 @@ func TestLimitsUnblock(t *testing.T) {
 	env, file := waitingWorld(t)
 	fleet := openWorld(t, env, file)
 	b := &limitsBundle{t: t, file: file, env: env}
-	b.run(cli.ExitOK, []string{"api is not blocked; what headers of the provider took from it is back\n"}, "unblock", "api")
+	back := []string{"api is not blocked; what headers of the provider took from it is back\n"}
+	b.run(cli.ExitOK, back, "unblock", "api")
 	outcomes, err := fleet.Limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
