@@ -54,6 +54,10 @@ func TestPosition(t *testing.T) {
 			same(t, "tokens", h.Tokens, p.Tokens)
 			same(t, "tag", h.Tag, p.Tag)
 			same(t, "of", 700, p.List.Waiting)
+			near, err := f.Near(t.Context(), h.Task)
+			f.check(err)
+			same(t, "near", i+1, near.Rank)
+			same(t, "exact near the head alone", i <= 32, near.Exact)
 		}
 		plan := waitlist.Plan{Bucket: "openai", Planned: due.Planned, Promote: tasksOf(due.Heads[:3])}
 		_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
@@ -141,7 +145,7 @@ func TestErrorsOfRedis(t *testing.T) {
 	ctx, plans := t.Context(), []waitlist.Plan{{Bucket: "openai"}}
 	for operation, call := range map[string]func() error{
 		"join":   func() error { _, err := f.Join(ctx, waitlist.Reported{}, entries("a")...); return err },
-		"report": func() error { return f.Report(ctx, nil, tasks("a")) },
+		"report": func() error { return f.Report(ctx, waitlist.Reported{Begun: tasks("a")}) },
 		"fail": func() error {
 			_, _, err := f.Fail(ctx, "openai", waitlist.Failure{Shortest: time.Second, Longest: time.Minute})
 			return err

@@ -59,7 +59,7 @@ func (w *Waitlist) position(ctx context.Context, task Task, exact int) (Position
 	p.Tag, p.Tokens, p.Urgent, p.Reserved = own.Tag, own.Tokens, own.Urgent, own.Reserved
 	p.Exact = len(known) == ahead
 	if p.State == StateWaiting {
-		first, _ := ordered(virtual, lanes, exactMost+1)
+		first, _ := ordered(virtual, lanes, exact+1)
 		before, found := rank(first, own, inClass, p.List.Waiting)
 		p.Rank = before + 1
 		if ahead += before; found {
@@ -67,7 +67,7 @@ func (w *Waitlist) position(ctx context.Context, task Task, exact int) (Position
 				known = append(known, h.Tokens)
 			}
 		}
-		p.Exact = p.Exact && found && ahead <= exactMost
+		p.Exact = p.Exact && found && ahead <= exact
 	}
 	p.TokensAhead = p.List.ahead(known, ahead, p.Exact)
 	return p, r.err
