@@ -77,7 +77,7 @@ func (e Explanation) sentence() string {
 		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
 			", or when the store answers"
 	case ReasonBlocked:
-		return e.blockedSentence(limit, place)
+		return e.blockedSentence(limit, place, start)
 	case ReasonInFlight:
 		if e.Bucket != nil && e.Bucket.Forgotten > 0 {
 			return fmt.Sprintf("waits for %s, of which Redis has no calls on record since it is new or lost its data: calls "+
@@ -111,13 +111,13 @@ func (e Explanation) sentence() string {
 }
 
 // blockedSentence says why nothing starts in the limit.
-func (e Explanation) blockedSentence(limit, place string) string {
+func (e Explanation) blockedSentence(limit, place, start string) string {
 	if why := e.Bucket.Refusing.Sentence(); why != "" {
 		return fmt.Sprintf("waits for %s, which has stopped for %s because %s; it is asked again %s, and the task is %s",
 			limit, engine.RoundText(e.Bucket.RefusingFor), why, in(e.Bucket.Blocked), place) + cause(e.Cause)
 	}
-	return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s, %s",
-		limit, engine.RoundText(e.Bucket.Blocked), place, "expected to start "+e.when())
+	return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
+		limit, engine.RoundText(e.Bucket.Blocked), start)
 }
 
 // slots says how many calls its limit lets run at once, as far as that is known.

@@ -48,6 +48,9 @@ type Parcel struct {
 	Err  error
 }
 
+// reserved says whether the bucket has promised the tokens of the task.
+func (p *Parcel) reserved() bool { return p.Held != nil && p.Held.State == reservations.StateReserved }
+
 // Place gives each parcel with a charge a place in one waitlist, before it is enqueued; Join puts it there afterwards.
 // Without a limiter a task has no place until a worker has taken it.
 //
@@ -172,7 +175,7 @@ func (s *Engine) expect(ctx context.Context, p *Parcel, now time.Time, lists wai
 			break
 		}
 	}
-	if p.Held != nil && p.Held.State == reservations.StateReserved && p.Held.Wait() <= bucket.Hold {
+	if p.reserved() && p.Held.Wait() <= bucket.Hold {
 		p.Wait = max(p.Held.Wait(), 0) // whatever waits for the bucket can start as well
 		return
 	}
@@ -206,7 +209,7 @@ func (s *Engine) Join(ctx context.Context, batch []*Parcel) error {
 		}
 		t := waitlist.Task{Queue: p.Info.Queue, ID: p.Info.ID}
 		e := s.entry(ctx, t, Turn{Charges: p.Charges}, p.Place)
-		e.Reserved, e.Keep = p.Held != nil && p.Held.State == reservations.StateReserved, p.Wait
+		e.Reserved, e.Keep = p.reserved(), p.Wait
 		if e.Reserved && (p.Guard.Idle || p.Held.Wait() > 0) { // else the dispatcher says whether a worker will come
 			e.Answered, e.Ready = true, p.Held.Wait()
 		}

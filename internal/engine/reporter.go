@@ -129,7 +129,7 @@ func (r *reporter) flush(ctx context.Context) error {
 		if len(last.Answers)+len(last.Begun) == 0 {
 			return nil
 		}
-		return r.list.Report(ctx, last.Answers, last.Begun) //nolint:wrapcheck // it says what failed
+		return r.list.Report(ctx, last) //nolint:wrapcheck // it says what failed
 	})
 }
 
@@ -142,7 +142,7 @@ func (r *reporter) with(ctx context.Context, send func(waitlist.Reported) error)
 		some := waitlist.Reported{Answers: r.encode(answers), Begun: begun}
 		var err error
 		if more {
-			err = r.list.Report(ctx, some.Answers, some.Begun)
+			err = r.list.Report(ctx, some)
 		} else {
 			err = send(some)
 		}

@@ -145,7 +145,7 @@ func (f fixture) round(ctx context.Context, b *testing.B, most int) int {
 		b.Fatal(err)
 	}
 	answer := waitlist.Answer{Bucket: due.Bucket, Sooner: true, State: make([]byte, 200)}
-	if err := f.Report(ctx, []waitlist.Answer{answer}, promoted); err != nil {
+	if err := f.Report(ctx, waitlist.Reported{Answers: []waitlist.Answer{answer}, Begun: promoted}); err != nil {
 		b.Fatal(err)
 	}
 	return len(promoted)

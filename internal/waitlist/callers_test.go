@@ -81,7 +81,7 @@ func TestCallersThatGiveUpKeepTheShareOfTheirFlow(t *testing.T) {
 			}
 			_, _, err := f.Promote(t.Context(), "me", []waitlist.Plan{plan})
 			f.check(err)
-			f.check(f.Report(t.Context(), nil, plan.Promote))
+			f.check(f.Report(t.Context(), waitlist.Reported{Begun: plan.Promote}))
 		}
 		t.Logf("%d of %d starts are callers", started, 2*rounds)
 		if started < rounds*4/5 || started > rounds*6/5 {

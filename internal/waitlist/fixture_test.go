@@ -177,7 +177,7 @@ func (f fixture) sooner() {
 
 func (f fixture) report(answer waitlist.Answer, begun ...string) {
 	f.t.Helper()
-	f.check(f.Report(f.t.Context(), []waitlist.Answer{answer}, tasks(begun...)))
+	f.check(f.Report(f.t.Context(), waitlist.Reported{Answers: []waitlist.Answer{answer}, Begun: tasks(begun...)}))
 }
 
 func same(t *testing.T, what string, want, got any) {

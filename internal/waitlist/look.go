@@ -28,6 +28,15 @@ type Duty struct {
 	Retry time.Duration
 }
 
+// headsOf is the largest number of heads of the bucket that a look returns.
+func (d Duty) headsOf(bucket string) int {
+	n, ok := d.Some[bucket]
+	if !ok {
+		n = cmp.Or(d.Few, d.Heads)
+	}
+	return min(max(1, n), max(1, d.Heads))
+}
+
 // Look is the result of one look of the dispatcher.
 type Look struct {
 	// Now is the clock of Redis, as are all times of the package unless their comments name another clock.
@@ -89,8 +98,8 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 	for _, queue := range paused {
 		args = append(args, url.PathEscape(queue))
 	}
-	for bucket, heads := range duty.Some {
-		args = append(args, bucket, min(max(1, heads), max(1, duty.Heads)))
+	for bucket := range duty.Some {
+		args = append(args, bucket, duty.headsOf(bucket))
 	}
 	r := w.run(ctx, "look at the waitlists", w.scripts.look, args...)
 	look := Look{Now: r.moment(), OnDuty: r.flag(), TookOver: r.flag(), Rest: r.duration()}
@@ -98,11 +107,7 @@ func (w *Waitlist) Look(ctx context.Context, duty Duty, paused []string) (Look, 
 	look.Rung = r.rung()
 	for range buckets {
 		due := r.due()
-		heads, ok := duty.Some[due.Bucket]
-		if !ok {
-			heads = cmp.Or(duty.Few, duty.Heads)
-		}
-		first, others := ordered(r.float(), r.lanes(), min(max(1, heads), max(1, duty.Heads)))
+		first, others := ordered(r.float(), r.lanes(), duty.headsOf(due.Bucket))
 		for _, h := range first {
 			due.Heads = append(due.Heads, h.Waiting)
 		}

@@ -311,7 +311,7 @@ func (s subject) dispatch(t *rapid.T) {
 	for name := range s.m.buckets {
 		answers = append(answers, waitlist.Answer{Bucket: name, Sooner: true})
 	}
-	s.must(s.f.Report(s.Context(), answers, nil))
+	s.must(s.f.Report(s.Context(), waitlist.Reported{Answers: answers}))
 	me, paused := duty("me"), ""
 	me.Heads = rapid.IntRange(1, 30).Draw(t, "heads")
 	if rapid.Bool().Draw(t, "paused") {
@@ -368,7 +368,7 @@ func tasksOf(all []waitlist.Waiting) (found []waitlist.Task) {
 
 func (s subject) begin(t *rapid.T) {
 	all := rapid.SliceOfN(anyone, 1, 3).Draw(t, "tasks")
-	s.must(s.f.Report(s.Context(), nil, all))
+	s.must(s.f.Report(s.Context(), waitlist.Reported{Begun: all}))
 	for _, one := range all {
 		s.m.forget(one)
 	}

@@ -159,7 +159,8 @@ func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 				good := waitlist.Answer{Bucket: "openai", Generation: 1, Version: 1, Store: time.Now(), State: []byte("{}")}
 				worse := good
 				worse.Bucket, worse.Sooner, worse.Joins = "bad", true, true
-				if err := f.Report(t.Context(), []waitlist.Answer{worse, good}, tasks("bad", "good")); err != nil {
+				reported := waitlist.Reported{Answers: []waitlist.Answer{worse, good}, Begun: tasks("bad", "good")}
+				if err := f.Report(t.Context(), reported); err != nil {
 					t.Errorf("report: %v", err)
 				}
 				if f.arrive("good").State != waitlist.StateNew {

@@ -26,8 +26,8 @@ type Answer struct {
 // stores the answer in any case: a task that joins a moment later must not wait by an older answer. A stored answer
 // ends the failure of its bucket. With Sooner, a look at the bucket is due if tasks wait there, and Report wakes the
 // dispatcher. Report removes every trace of the tasks that began.
-func (w *Waitlist) Report(ctx context.Context, answers []Answer, begun []Task) error {
-	return w.run(ctx, "report to the waitlists", w.scripts.report, Reported{Answers: answers, Begun: begun}.args()...).err
+func (w *Waitlist) Report(ctx context.Context, r Reported) error {
+	return w.run(ctx, "report to the waitlists", w.scripts.report, r.args()...).err
 }
 
 // Reported is what Report stores.
