@@ -26,15 +26,15 @@ help: ## print this list
 demo: ## a fleet of workers against a limited provider, on this machine alone (no services)
 	go run ./cmd/headway demo
 
-test: compiler ## the tests, the longest ones in part, four minutes; starts Redis and MongoDB, and stops them
+test: compiler ## the tests, the longest ones in part, five minutes; starts Redis and MongoDB, and stops them
 	@scripts/services run scripts/test
 
-test-all: compiler ## every test in full, coverage, a browser and a cold start, about twelve minutes
+test-all: compiler ## every test in full, coverage, a browser and a cold start, about twenty minutes
 	@scripts/services run scripts/test all
 
 test-short: compiler ## the tests that need no services
 	@go test -race -short -shuffle=on -count=1 $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... \
-		| grep -v -e internal/testenv -e /e2e | cut -d' ' -f1)
+		| grep -v -e internal/test/testenv -e /e2e | cut -d' ' -f1)
 
 # REPS and PEERS: how often Headway, and the others, do each work.
 BENCH_FLAGS = $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick)

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/spf13/cobra"
 )
 

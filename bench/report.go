@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/field"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 
 	"github.com/headway-go/headway/bench/results"
 	"github.com/headway-go/headway/bench/works"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"

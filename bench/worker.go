@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/bench/contest"

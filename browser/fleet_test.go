@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/dashboard"
-	"github.com/headway-go/headway/internal/overview"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/dashboard"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/reservations/redisstore"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -73,9 +74,9 @@ func startFleet(t *testing.T) *fleet {
 	database := testenv.Database(t)
 	f := &fleet{
 		client: client, inspector: asynq.NewInspectorFromRedisClient(client),
-		dead: deadtasks.New(database, deadtasks.Options{}),
+		dead: deadtasks.New(mongostore.Documents(database), deadtasks.Options{}),
 	}
-	results := batches.New(database, batches.Options{})
+	results := batches.New(mongostore.Documents(database), batches.Options{})
 	store, err := redisstore.Open(t.Context(), client)
 	if err = errors.Join(err, f.dead.EnsureIndexes(t.Context()), results.EnsureIndexes(t.Context())); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,10 @@ func startFleet(t *testing.T) *fleet {
 	limiter, err := reservations.New(store, []reservations.Limit{
 		{
 			Name: "openai", Weights: map[string]float64{"acme": 3},
-			Meters: []reservations.Meter{reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 20_000)},
+			Meters: []reservations.Meter{
+				reservations.PerMinute("requests", 500),
+				{Name: "tokens", Rate: 2000, Period: time.Minute, Capacity: 20_000}, // so that the last ones wait for long
+			},
 		},
 		{Name: "search", Meters: []reservations.Meter{reservations.PerSecond("requests", 5), reservations.InFlight(20)}},
 	}, reservations.Config{})
@@ -94,7 +98,8 @@ func startFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	f.config = dashboard.Config{
-		Reader: overview.Reader{Limiter: limiter, Scheduler: f.scheduler}, Client: client, Batches: results, Dead: f.dead,
+		Reader: state.Reader{Limiter: limiter, Scheduler: f.scheduler}, Client: client, Batches: results, Dead: f.dead,
+		Overrides: store,
 	}
 	f.work(t, limiter)
 	f.enqueue(t)
@@ -146,7 +151,7 @@ func (f *fleet) work(t *testing.T, limiter *reservations.Limiter) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if err := w.Stop(stop); err != nil {
 			t.Error(err)
@@ -216,6 +221,20 @@ func (f *fleet) batch(t *testing.T, results *batches.Store) {
 		if err = results.Finish(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
+	}
+	stopped, _, err := results.Open(t.Context(), batches.Batch{
+		ID: "77c0ffee", Name: "a-very-long-name-of-a-file-with-reviews-of-2026-11.jsonl", Hash: "y", Lines: 9, Requests: 9,
+		Limit: "openai", Queue: "default", FailuresMost: 1,
+	})
+	if err == nil {
+		failed := batches.Failure{Code: "bad", Message: "no such model"}
+		err = results.Finish(t.Context(), batches.Result{Batch: stopped.ID, Line: 1, CustomID: "request-1", Failure: &failed})
+	}
+	if err == nil {
+		_, _, err = results.Counter(stopped.ID).Bound(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

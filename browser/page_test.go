@@ -22,11 +22,13 @@ func TestPages(t *testing.T) {
 	pages := []struct{ name, path string }{
 		{"overview", "/"},
 		{"limits", "/limit"},
+		{"limit", "/limit?name=openai"},
 		{"tasks", "/task"},
 		{"task-waits", task},
 		{"task-died", "/task?id=" + url.QueryEscape(f.failed)},
 		{"batches", "/batches"},
 		{"batch", "/batch?id=3f2a9c1e"},
+		{"batch-stopped", "/batch?id=77c0ffee"},
 		{"dead", "/dead"},
 		{"queues", "/queues"},
 		{"queue", "/queue?name=nightly"},
@@ -79,7 +81,7 @@ func TestSaysWhatIsStuck(t *testing.T) {
 	f := startFleet(t)
 	ctx := tab(t, browser(t), 1280, "light")
 	run(t, ctx, chromedp.Navigate(f.serve(t, false)+"/"))
-	for _, want := range []string{"Queue nightly is paused: 3 tasks do not start.", "5 tasks died in the last hour."} {
+	for _, want := range []string{"Queue nightly is paused: 3 tasks wait.", "5 tasks died in the last hour."} {
 		eventually(t, ctx, fmt.Sprintf("document.querySelector('.stuck').innerText.includes(%q)", want))
 	}
 }
@@ -127,7 +129,7 @@ func TestRequeue(t *testing.T) {
 	defer cancel()
 	run(t, ctx, chromedp.Navigate(readOnly+task))
 	buttons := script[int](t, ctx, `document.querySelectorAll("main form").length`)
-	status := script[int](t, ctx, fmt.Sprintf(`fetch("/dead/requeue", {
+	status := script[int](t, ctx, fmt.Sprintf(`fetch("/requeue", {
 		method: "POST", body: new URLSearchParams({id: %q, queue: "mail"}),
 	}).then((r) => r.status)`, f.failed))
 	if buttons != 0 || status != 403 || record() != deadtasks.StateDead {
@@ -161,16 +163,33 @@ func TestPauseAndResume(t *testing.T) {
 		return info.Paused
 	}
 	run(t, ctx, chromedp.Navigate(f.serve(t, true)+"/queue?name=nightly"))
-	click(t, ctx, `form[action="/queues/resume"] button`)
+	click(t, ctx, `form[action="resume"] button`)
 	eventually(t, ctx, `document.querySelector(".notice")?.textContent.startsWith("The queue is resumed")`)
 	if paused() {
 		t.Error("the queue is still paused")
 	}
-	click(t, ctx, `form[action="/queues/pause"] input[value="nightly"] + button`)
+	click(t, ctx, `form[action="pause"]:has(input[value="nightly"]) button`)
 	eventually(t, ctx, `document.querySelector(".notice")?.textContent.startsWith("The queue is paused")`)
 	if !paused() {
 		t.Error("the queue is not paused")
 	}
+}
+
+// A rate is set by its form. While the form is open, the page around it stands still.
+//
+//nolint:paralleltest // a browser wants the machine for itself
+func TestARateIsSet(t *testing.T) {
+	f := startFleet(t)
+	ctx := tab(t, browser(t), 390, "light")
+	run(t, ctx, chromedp.Navigate(f.serve(t, true)+"/limit?name=search"), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	eventually(t, ctx, `document.getElementById("live").textContent === "live"`)
+	click(t, ctx, `details.ask:has(form[action="set"]) summary`)
+	shoot(t, ctx, "set-390-light")
+	eventually(t, ctx, `document.getElementById("live").textContent === "waits for you"`)
+	run(t, ctx, chromedp.SendKeys(chromedp.CSS(`form[action="set"] input[name="rate"]`), "7/s"))
+	click(t, ctx, `form[action="set"] button.main`)
+	eventually(t, ctx, `document.querySelector(".notice")?.textContent.startsWith("The rate is set")`)
+	eventually(t, ctx, `document.querySelector("main").innerText.includes("7/s")`)
 }
 
 // Without JavaScript the tables are there.

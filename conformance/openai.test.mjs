@@ -1,7 +1,7 @@
 // The official client of OpenAI for Node.js, through the gateway at BASE_URL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import OpenAI, { AzureOpenAI } from "openai";
+import OpenAI, { AzureOpenAI, toFile } from "openai";
 
 const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: "any" });
 const hello = { model: "m", max_tokens: 20, messages: [{ role: "user", content: "hello" }] };
@@ -112,4 +112,30 @@ test("openai: Azure's client", async () => {
   });
   const answer = await azure.chat.completions.create(hello);
   assert.match(answer.choices[0].message.content, /stand-in/);
+});
+
+test("openai: files and batches", async () => {
+  const lines = Array.from({ length: 5 }, (_, i) => JSON.stringify({
+    custom_id: `c${i}`, method: "POST", url: "/v1/chat/completions", body: hello,
+  }));
+  const file = await client.files.create({
+    purpose: "batch", file: await toFile(Buffer.from(lines.join("\n")), "in.jsonl"),
+  });
+  let batch = await client.batches.create({
+    input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h", metadata: { a: "b" },
+  });
+  assert.equal(batch.status, "validating");
+  while (batch.status !== "completed") {
+    await new Promise((done) => setTimeout(done, 200));
+    batch = await client.batches.retrieve(batch.id);
+  }
+  assert.deepEqual(batch.request_counts, { total: 5, completed: 5, failed: 0 });
+  const answers = (await (await client.files.content(batch.output_file_id)).text()).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(answers.map((a) => a.custom_id), ["c0", "c1", "c2", "c3", "c4"]);
+  const listed = [];
+  for await (const b of client.batches.list({ limit: 1 })) listed.push(b.id);
+  assert.ok(listed.includes(batch.id));
+  await assert.rejects(client.batches.cancel(batch.id), OpenAI.ConflictError);
+  assert.equal((await client.files.delete(file.id)).deleted, true);
+  await assert.rejects(client.files.retrieve(file.id), OpenAI.NotFoundError);
 });

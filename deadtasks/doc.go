@@ -1,6 +1,7 @@
-// Package deadtasks stores a record in MongoDB of each task that asynq archives, and enqueues such tasks again.
+// Package deadtasks stores a record of each task that asynq archives, and enqueues such tasks again. The records are in
+// MongoDB or in Redis.
 //
-//	dead := deadtasks.New(database, deadtasks.Options{})
+//	dead := deadtasks.New(mongostore.Documents(database), deadtasks.Options{}) // or redisstore.Documents(client)
 //	err := dead.EnsureIndexes(ctx)
 //	w, err := worker.New(client, limiter, worker.Config{Dead: dead})
 //	for task, err := range dead.List(ctx, deadtasks.Filter{Type: "mail"}) { ... }

@@ -6,57 +6,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/packed"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/documents/packed"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/text/batchref"
 )
 
-// The stored record. The package leaves other fields unchanged, so that a later version may add some.
-//
-//	_id       "queue/id"; "#" and a part of print follow if the queue had another dead task with that ID.
-//	task, queue, type of the task.
-//	state     failing, dead, requeueing, requeued or recovered.
-//	at        when the task ended; of a failing task, when it last failed.
-//	cause, error, last: why the task ended, and the number of the last attempt.
-//	tries     failed attempts: n, at, ms, error, worker.
-//	payload, headers, retries, timeout, retention, deadline: for the requeue; times in ms.
-//	missing   the size of a payload that is too large for a document.
-//	print     a hash of type, payload and headers.
-//	batch     ID of the batch that the task is a request of.
-//	changed   when the task was requeued or recovered.
-//	token     of the requeue that works on the task.
-//	requeues  when the task was requeued.
-//	expires   from then on MongoDB may delete the record; not set for dead tasks.
 const (
-	fieldTask    = "task"
-	fieldQueue   = "queue"
-	fieldType    = "type"
-	fieldState   = "state"
-	fieldAt      = "at"
-	fieldError   = "error"
-	fieldLast    = "last"
-	fieldTries   = "tries"
-	fieldPayload = "payload"
-	fieldHeaders = "headers"
-	fieldPrint   = "print"
-	fieldBatch   = "batch"
-	fieldChanged = "changed"
-	fieldToken   = "token"
-	fieldExpires = "expires"
+	collection = "dead"
+
+	printShown = 16 // characters of a print that distinguish two tasks with one ID
 )
 
 const (
 	maxError = 1000 // bytes of an error's text
 	maxTries = 100  // attempts that a record keeps while its task is retried: the last ones
-	// maxContent bounds payload and headers together. A document of MongoDB has at most 16 MiB; the rest is for
-	// attempts.
+	// maxContent bounds payload and headers together. The rest of documents.Largest is for attempts.
 	maxContent = 14 << 20
 )
 
@@ -79,16 +51,25 @@ const (
 	StateRecovered State = "recovered"
 )
 
-// document is a stored record: the fields of its Task, and what has another form there.
-type document struct {
-	Key       string `bson:"_id"`
-	Task      `bson:",inline"`
-	Tries     []try         `bson:"tries"`
-	Payload   bson.RawValue `bson:"payload"`
-	Headers   bson.RawValue `bson:"headers"`
-	Timeout   int64         `bson:"timeout"`
-	Retention int64         `bson:"retention"`
-	Token     string        `bson:"token"`
+// head is the head of the document of a record. The state is the group of the document, and At its place there.
+type head struct {
+	Task `bson:",inline"`
+
+	Last      int       `bson:"last,omitempty"` // number of the last attempt
+	Tries     []try     `bson:"tries,omitempty"`
+	Timeout   int64     `bson:"timeout,omitempty"` // in ms, as is Retention
+	Retention int64     `bson:"retention,omitempty"`
+	Print     string    `bson:"print,omitempty"`   // a hash of type, payload and headers
+	Changed   time.Time `bson:"changed,omitempty"` // when the task was requeued or recovered
+	Token     string    `bson:"token,omitempty"`   // of the requeue that works on the task
+
+	Others map[string]bson.RawValue `bson:",inline"` // fields of a later version
+}
+
+// body is the body of the document of a record.
+type body struct {
+	Payload bson.RawValue `bson:"payload,omitempty"`
+	Headers bson.RawValue `bson:"headers,omitempty"`
 }
 
 type try struct {
@@ -99,7 +80,15 @@ type try struct {
 	Worker string    `bson:"worker"`
 }
 
-func key(queue, id string) string { return scheduler.Task{Queue: queue, ID: id}.String() }
+// same returns whether both are one attempt.
+func (a try) same(b try) bool { return a.Number == b.Number && a.At.Equal(b.At) }
+
+// key returns the key of the record of a task. "#" and a part of the print follow if the queue had another dead task
+// with that ID.
+func key(queue, id string) string { return withID(id) + url.PathEscape(queue) }
+
+// withID begins the keys of the records of all tasks with an ID.
+func withID(id string) string { return url.PathEscape(id) + "/" }
 
 func tryOf(a deadletter.Attempt) try {
 	return try{
@@ -124,28 +113,25 @@ func headersOf(t deadletter.Task) map[string]string {
 	return headers
 }
 
-// contents returns the fields that a requeue needs.
-func contents(t deadletter.Task) (bson.M, error) {
+// contents returns what a requeue needs. A payload that is too large is missing.
+func contents(t deadletter.Task) (h head, b body, err error) {
 	headers, err := json.Marshal(headersOf(t))
 	if err != nil {
-		return nil, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
+		return h, b, fmt.Errorf("deadtasks: headers of task %s: %w", t.ID, err)
 	}
 	sum := sha256.New()
 	for _, part := range [][]byte{[]byte(t.Type), headers, t.Payload} { // encoding/json sorts the keys of maps
 		fmt.Fprintf(sum, "%d:", len(part))
 		sum.Write(part)
 	}
-	payload, size := packed.Pack(t.Payload)
-	packedHeaders, more := packed.Pack(headers)
-	fields := bson.M{
-		fieldPrint: hex.EncodeToString(sum.Sum(nil)), fieldHeaders: packedHeaders, fieldPayload: payload, "missing": 0,
-		fieldBatch: batchOf(t), "retries": t.MaxRetry, "timeout": t.Timeout.Milliseconds(),
-		"retention": t.Retention.Milliseconds(), "deadline": t.Deadline,
+	h.Print, h.Batch = hex.EncodeToString(sum.Sum(nil)), batchOf(t)
+	h.MaxRetry, h.Deadline = t.MaxRetry, t.Deadline
+	h.Timeout, h.Retention = t.Timeout.Milliseconds(), t.Retention.Milliseconds()
+	b = body{Payload: packed.Pack(t.Payload), Headers: packed.Pack(headers)}
+	if len(b.Payload.Value)+len(b.Headers.Value) > maxContent {
+		h.Missing, b.Payload = len(t.Payload), bson.RawValue{}
 	}
-	if size+more > maxContent {
-		fields["missing"], fields[fieldPayload] = len(t.Payload), nil
-	}
-	return fields, nil
+	return h, b, nil
 }
 
 // batchOf returns the ID of the batch that the task is a request of, or "". Both its ID and its payload must name the
@@ -164,39 +150,58 @@ func batchOf(t deadletter.Task) string {
 	return ref.Batch
 }
 
-// task decodes a document. The payload is empty if the query did not ask for it.
-func (d *document) task() (Task, error) {
-	t := d.Task
-	t.key, t.token, t.MaxRetry = d.Key, d.Token, max(0, t.MaxRetry)
-	t.Timeout, t.Retention = packed.Milliseconds(d.Timeout), packed.Milliseconds(d.Retention)
+// decodeHead reads a head. The error matches ErrMalformed.
+func decodeHead(d documents.Document) (h head, err error) {
+	if d.Version == "" {
+		return h, nil
+	}
+	if err = bson.Unmarshal(d.Head, &h); err != nil {
+		return head{}, fmt.Errorf("%w: record %.200q: %w", ErrMalformed, d.Key, err)
+	}
+	return h, nil
+}
+
+// decode reads a record. The payload is empty if the document was read without its body.
+func decode(d documents.Document) (Task, error) {
+	h, err := decodeHead(d)
+	if err != nil {
+		return Task{}, err
+	}
+	t := h.Task
+	t.key, t.token, t.MaxRetry = d.Key, h.Token, max(0, t.MaxRetry)
+	t.At = t.At.UTC()
+	t.Timeout, t.Retention = packed.Milliseconds(h.Timeout), packed.Milliseconds(h.Retention)
 	if t.Deadline.Unix() <= 0 {
 		t.Deadline = time.Time{}
 	}
-	for _, a := range d.Tries {
+	for _, a := range h.Tries {
 		t.Attempts = append(t.Attempts, deadletter.Attempt{
-			Number: a.Number, At: a.At, Elapsed: packed.Milliseconds(a.MS), Error: a.Error, Worker: a.Worker,
+			Number: a.Number, At: a.At.UTC(), Elapsed: packed.Milliseconds(a.MS), Error: a.Error, Worker: a.Worker,
 		})
 	}
-	fail := func(err error) (Task, error) { return Task{}, fmt.Errorf("%w: task %s: %w", ErrMalformed, d.Key, err) }
-	var err error
-	if d.Payload.Type != bson.TypeNull {
-		if t.Payload, err = packed.Unpack(d.Payload); err != nil {
-			return fail(err)
-		}
+	var b body
+	if d.Body != nil {
+		err = bson.Unmarshal(d.Body, &b)
 	}
-	headers, err := packed.Unpack(d.Headers)
+	if err == nil {
+		t.Payload, err = packed.Unpack(b.Payload)
+	}
+	var headers []byte
+	if err == nil {
+		headers, err = packed.Unpack(b.Headers)
+	}
 	if err == nil && len(headers) > 0 {
 		err = json.Unmarshal(headers, &t.Headers)
 	}
 	if err != nil {
-		return fail(err)
+		return Task{}, fmt.Errorf("%w: record %.200q: %w", ErrMalformed, d.Key, err)
 	}
 	return t, nil
 }
 
 // Task is the record of one task.
 type Task struct {
-	key   string // the _id of the document
+	key   string // of the document
 	token string // of the requeue that works on the task
 
 	// ID, Queue and Type are from asynq's task.
@@ -217,14 +222,14 @@ type Task struct {
 	// large for a record. Only asynq's archive has such a payload.
 	Payload []byte            `bson:"-"`
 	Headers map[string]string `bson:"-"`
-	Missing int
+	Missing int               `bson:"missing,omitempty"`
 	// MaxRetry is asynq's count. It is Headway's count plus envelope.Slack.
 	MaxRetry int `bson:"retries"`
 	// Timeout, Retention and Deadline are zero if the task has none.
 	Timeout, Retention time.Duration `bson:"-"`
-	Deadline           time.Time
+	Deadline           time.Time     `bson:"deadline,omitempty"`
 	// Batch is the ID of the batch that the task is a request of. It is empty for other tasks.
-	Batch string
+	Batch string `bson:"batch,omitempty"`
 	// Requeues are the times at which the task was enqueued again.
-	Requeues []time.Time
+	Requeues []time.Time `bson:"requeues,omitempty"`
 }

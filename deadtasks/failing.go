@@ -2,14 +2,12 @@ package deadtasks
 
 import (
 	"context"
-	"maps"
+	"errors"
+	"slices"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/mongoerr"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
 )
 
 // recorder implements deadletter.Store.
@@ -18,77 +16,64 @@ type recorder struct{ *Store }
 // Recorder returns what packages worker and cmd write records with. Programs need not call it.
 func (s *Store) Recorder() deadletter.Store { return recorder{s} }
 
-// Failed usually takes one round trip. A first attempt replaces the record, unless the task was dead before. An attempt
-// that a worker reports after the end of the task does not change the state.
+// Failed usually takes one or two round trips. A first attempt replaces the record, unless the task was dead before. An
+// attempt that a worker reports after the end of the task does not change the state.
 func (s recorder) Failed(ctx context.Context, task deadletter.Ref, attempt deadletter.Attempt) error {
-	id, one := key(task.Queue, task.ID), tryOf(attempt)
-	set := bson.M{
-		fieldTask: task.ID, fieldQueue: task.Queue, fieldType: valid(task.Type), fieldState: StateFailing,
-		fieldAt: one.At, fieldError: one.Error, fieldExpires: s.expiry(),
-	}
-	if attempt.Number == 1 {
-		first := maps.Clone(set)
-		first[fieldTries] = []try{one}
-		fresh := bson.M{
-			"_id": id, fieldState: bson.M{"$in": bson.A{
-				StateFailing,
-				StateRecovered,
-			}}, fieldPrint: bson.M{"$exists": false},
+	one, expires := tryOf(attempt), s.expiry()
+	c := change(key(task.Queue, task.ID), func(h *head, d *documents.Document) (bool, error) {
+		runs := h.State != StateDead || h.Last < one.Number
+		switch {
+		case one.Number == 1 && h.Print == "" && (h.State == StateFailing || h.State == StateRecovered):
+			h.Tries = []try{one}
+		case slices.ContainsFunc(h.Tries, one.same):
+			return false, nil
+		default:
+			h.Tries = append(h.Tries, one)
 		}
-		if written, err := s.note(ctx, fresh, bson.M{"$set": first}); written || err != nil {
-			return err
+		if runs {
+			h.Tries = h.Tries[max(0, len(h.Tries)-maxTries):]
+			h.ID, h.Queue, h.Type, h.State = task.ID, task.Queue, valid(task.Type), StateFailing
+			h.At, h.Error, d.Expires = one.At, one.Error, expires
 		}
-	}
-	push := bson.M{fieldTries: bson.M{"$each": []try{one}, "$slice": -maxTries}}
-	missing := bson.M{"$not": bson.M{"$elemMatch": bson.M{"n": one.Number, "at": one.At}}}
-	alive := bson.A{bson.M{fieldState: bson.M{"$ne": StateDead}}, bson.M{fieldLast: bson.M{"$lt": one.Number}}}
-	filter := bson.M{"_id": id, fieldTries: missing, "$or": alive}
-	if written, err := s.note(ctx, filter, bson.M{"$set": set, "$push": push}); written || err != nil {
-		return err
-	}
-	if _, err := s.records.UpdateOne(ctx, bson.M{"_id": id, fieldTries: missing}, bson.M{"$push": push}); err != nil {
-		return unavailable("store an attempt of task "+id, err)
-	}
-	return nil
-}
-
-// note updates or inserts a record. It writes nothing if the document exists and does not match the filter.
-func (s *Store) note(ctx context.Context, filter, update bson.M) (written bool, err error) {
-	_, err = s.records.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(true))
-	switch {
-	case err == nil:
 		return true, nil
-	case mongoerr.Conflict(err):
-		return false, nil
-	default:
-		return false, unavailable("store an attempt", err)
-	}
+	})
+	c.New = attempt.Number == 1
+	return of("store an attempt of task "+task.ID, documents.UpdateOne(ctx, s.records, c))
 }
 
-// SentAgain takes one round trip. The records stay readable for the retention.
+// alive are the states of a task that may still succeed, as far as its record says.
+func alive(state State) bool { return state == StateFailing || state == StateDead }
+
+// SentAgain takes two round trips. The records stay readable for the retention.
 func (s recorder) SentAgain(ctx context.Context, queue string, ids []string) error {
-	keys := make(bson.A, len(ids))
+	now, expires := now(), s.expiry()
+	changes := make([]documents.Change, len(ids))
 	for i, id := range ids {
-		keys[i] = key(queue, id)
+		changes[i] = change(key(queue, id), func(h *head, d *documents.Document) (bool, error) {
+			if !alive(h.State) {
+				return false, nil
+			}
+			h.State, h.Changed, d.Expires = StateRequeued, now, expires
+			h.Requeues = append(h.Requeues, now)
+			return true, nil
+		})
 	}
-	now := time.Now()
-	filter := bson.M{"_id": bson.M{"$in": keys}, fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
-	update := bson.M{
-		"$set":  bson.M{fieldState: StateRequeued, fieldChanged: now, fieldExpires: s.expiry()},
-		"$push": bson.M{"requeues": now},
-	}
-	if _, err := s.records.UpdateMany(ctx, filter, update); err != nil {
-		return unavailable("store which tasks were sent again", err)
-	}
-	return nil
+	return of("store which tasks were sent again", errors.Join(documents.Update(ctx, s.records, changes)...))
 }
 
-// Recovered takes one round trip. The failed attempts stay readable for the retention.
+// Recovered takes two round trips. The failed attempts stay readable for the retention.
 func (s recorder) Recovered(ctx context.Context, task deadletter.Ref) error {
-	filter := bson.M{"_id": key(task.Queue, task.ID), fieldState: bson.M{"$in": bson.A{StateFailing, StateDead}}}
-	update := bson.M{"$set": bson.M{fieldState: StateRecovered, fieldChanged: time.Now(), fieldExpires: s.expiry()}}
-	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
-		return unavailable("store that task "+task.ID+" succeeded", err)
-	}
-	return nil
+	now, expires := now(), s.expiry()
+	err := documents.UpdateOne(ctx, s.records, change(key(task.Queue, task.ID),
+		func(h *head, d *documents.Document) (bool, error) {
+			if !alive(h.State) {
+				return false, nil
+			}
+			h.State, h.Changed, d.Expires = StateRecovered, now, expires
+			return true, nil
+		}))
+	return of("store that task "+task.ID+" succeeded", err)
 }
+
+// now is the time as documents store it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

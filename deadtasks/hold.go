@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 )
 
 // heldFor is how far ahead a held task is scheduled, so that it does not run yet. Its requeue releases it long
@@ -134,58 +132,54 @@ func (r *requeuer) withdraw(t Task, token string) error {
 // claim stores that a requeue with this token works on the tasks with these keys. It adds the keys of the claimed
 // tasks to mine.
 func (s *Store) claim(ctx context.Context, keys []string, token string, mine map[string]bool) error {
-	among := bson.M{"$in": keys}
-	now := time.Now()
-	_, err := s.records.UpdateMany(ctx, bson.M{"_id": among, fieldState: StateDead}, bson.M{
-		"$set":  bson.M{fieldState: StateRequeueing, fieldToken: token, fieldChanged: now},
-		"$push": bson.M{"requeues": now},
-	})
-	if err != nil {
-		return unavailable("claim tasks to requeue", err)
+	now, claimed := now(), make([]bool, len(keys))
+	changes := make([]documents.Change, len(keys))
+	for i, key := range keys {
+		changes[i] = change(key, func(h *head, d *documents.Document) (bool, error) {
+			dead := h.State == StateDead
+			if dead {
+				h.State, h.Token, h.Changed, d.Expires = StateRequeueing, token, now, time.Time{}
+				h.Requeues = append(h.Requeues, now)
+			}
+			claimed[i] = h.State == StateRequeueing && h.Token == token
+			return dead, nil
+		})
 	}
-	o := options.Find().SetProjection(bson.M{"_id": 1})
-	cursor, err := s.records.Find(ctx, bson.M{"_id": among, fieldState: StateRequeueing, fieldToken: token}, o)
-	var found []struct {
-		ID string `bson:"_id"`
+	if err := errors.Join(documents.Update(ctx, s.records, changes)...); err != nil {
+		return of("claim tasks to requeue", err)
 	}
-	if err == nil {
-		err = cursor.All(ctx, &found)
-	}
-	if err != nil {
-		return unavailable("read claimed tasks", err)
-	}
-	for _, d := range found {
-		mine[d.ID] = true
+	for i, key := range keys {
+		if claimed[i] {
+			mine[key] = true
+		}
 	}
 	return nil
 }
 
 // deadAgain stores that a claimed task is dead again.
 func (s *Store) deadAgain(ctx context.Context, t Task) error {
-	filter := bson.M{"_id": t.key, fieldState: StateRequeueing, fieldToken: t.token}
-	update := bson.M{"$set": bson.M{fieldState: StateDead}, "$unset": bson.M{fieldToken: ""}}
-	if _, err := s.records.UpdateOne(ctx, filter, update); err != nil {
-		return unavailable("store that task "+t.ID+" is dead again", err)
-	}
-	return nil
+	err := documents.UpdateOne(ctx, s.records, change(t.key, func(h *head, _ *documents.Document) (bool, error) {
+		if h.State != StateRequeueing || h.Token != t.token {
+			return false, nil
+		}
+		h.State, h.Token = StateDead, ""
+		return true, nil
+	}))
+	return of("store that task "+t.ID+" is dead again", err)
 }
 
 // requeued stores that tasks are in the queue again. A task that has died again meanwhile stays dead.
 func (s *Store) requeued(ctx context.Context, tasks []Task) error {
-	if len(tasks) == 0 {
-		return nil
-	}
-	update := bson.M{
-		"$set":   bson.M{fieldState: StateRequeued, fieldChanged: time.Now(), fieldExpires: s.expiry()},
-		"$unset": bson.M{fieldToken: ""},
-	}
-	models := make([]mongo.WriteModel, len(tasks))
+	now, expires := now(), s.expiry()
+	changes := make([]documents.Change, len(tasks))
 	for i, t := range tasks {
-		filter := bson.M{"_id": t.key, fieldAt: t.At, fieldState: bson.M{"$in": bson.A{StateDead, StateRequeueing}}}
-		models[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
+		changes[i] = change(t.key, func(h *head, d *documents.Document) (bool, error) {
+			if !h.At.Equal(t.At) || h.State != StateDead && h.State != StateRequeueing {
+				return false, nil
+			}
+			h.State, h.Token, h.Changed, d.Expires = StateRequeued, "", now, expires
+			return true, nil
+		})
 	}
-	if _, err := s.records.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
-		return unavailable("store which tasks are requeued", err)
-	}
-	return nil
+	return of("store which tasks are requeued", errors.Join(documents.Update(ctx, s.records, changes)...))
 }

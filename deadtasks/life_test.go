@@ -10,7 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -41,7 +41,7 @@ func start(
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if err := w.Stop(ctx); err != nil {
 			t.Error(err)

@@ -3,27 +3,84 @@ package deadtasks_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/reservations/mongostore"
+	"github.com/headway-go/headway/reservations/redisstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// inRedis begins the names of tests that have their records in Redis, see TestInRedis.
+const inRedis = "TestInRedis/"
+
+// newDocuments returns an empty store of documents: MongoDB, or Redis in TestInRedis.
+func newDocuments(t *testing.T) documents.Store {
+	t.Helper()
+	if strings.HasPrefix(t.Name(), inRedis) {
+		return redisstore.Documents(newQueue(t).client)
+	}
+	return mongostore.Documents(testenv.Database(t))
+}
+
 func newStore(t *testing.T) *deadtasks.Store {
 	t.Helper()
-	s := deadtasks.New(testenv.Database(t), deadtasks.Options{})
+	s := deadtasks.New(newDocuments(t), deadtasks.Options{})
 	if err := s.EnsureIndexes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestInRedis runs the tests of this package with records in Redis.
+func TestInRedis(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){ //nolint:paralleltest // each test calls Parallel
+		"ARecordHasAllThatIsNeeded": TestARecordHasAllThatIsNeeded, "WhatExpires": TestWhatExpires,
+		"AnIDThatIsUsedAgain":             TestAnIDThatIsUsedAgain,
+		"LateAttemptDoesNotReviveTheDead": TestLateAttemptDoesNotReviveTheDead,
+		"Unknown":                         TestUnknown,
+		"UnknownOfOneID":                  TestUnknownOfOneID,
+		"RecordedByMany":                  TestRecordedByMany,
+		"MoreThanAsynqKeeps":              TestMoreThanAsynqKeeps,
+		"PayloadThatDoesNotFit":           TestPayloadThatDoesNotFit,
+		"PoisonKeepsNothingBack":          TestPoisonKeepsNothingBack,
+		"PoisonIsPassedOver":              TestPoisonIsPassedOver,
+		"NewestFirst":                     TestNewestFirst,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// change changes the fields of a stored head, or stores one.
+func change(t *testing.T, in documents.Store, key string, by func(head bson.M, d *documents.Document)) {
+	t.Helper()
+	err := documents.UpdateOne(t.Context(), in.Collection("dead"), documents.Change{
+		Key: key, Apply: func(d *documents.Document) (_ bool, err error) {
+			head := bson.M{}
+			if d.Head != nil {
+				err = bson.Unmarshal(d.Head, &head)
+			}
+			if by(head, d); err == nil {
+				d.Head, err = bson.Marshal(head)
+			}
+			return true, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // queue is a Redis that belongs to one test.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
 )
 
 // Newest begins with the task that died last, over more than one page of records.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,26 +13,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 )
 
 // An unreadable record and a task that is too large for a record do not stop the other tasks. The error asks for no
 // retry.
 func TestPoisonKeepsNothingBack(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
+	db := newDocuments(t)
 	s := deadtasks.New(db, deadtasks.Options{})
 	poison := died(1)
-	corrupt := bson.D{
-		{Key: "_id", Value: "default/" + poison.ID},
-		{Key: "state", Value: 5},
-		{Key: "at", Value: "never"},
-	}
-	if _, err := db.Collection("headway_dead").InsertOne(t.Context(), corrupt); err != nil {
-		t.Fatal(err)
-	}
+	change(t, db, poison.ID+"/default", func(head bson.M, _ *documents.Document) {
+		head["state"], head["at"] = 5, "never"
+	})
 	large := died(2)
 	large.Type = strings.Repeat("x", 17<<20)
 	good := died(3)
@@ -55,7 +51,7 @@ func TestPoisonKeepsNothingBack(t *testing.T) {
 // A record that can't be read, wherever it stands, and a task that can't be enqueued keep no other one in the records.
 func TestPoisonIsPassedOver(t *testing.T) {
 	t.Parallel()
-	db, q := testenv.Database(t), newQueue(t)
+	db, q := newDocuments(t), newQueue(t)
 	s := deadtasks.New(db, deadtasks.Options{})
 	var good []deadletter.Task
 	for n := range 250 { // more than a page
@@ -65,25 +61,33 @@ func TestPoisonIsPassedOver(t *testing.T) {
 	nameless, missing := died(100), died(120)
 	nameless.ID, missing.ID = "", "missing"
 	record(t, s, nameless, missing)
-	records := db.Collection("headway_dead")
-	update := bson.M{"$unset": bson.M{"payload": ""}, "$set": bson.M{"missing": 5}}
-	if _, err := records.UpdateOne(t.Context(), bson.M{"task": "missing"}, update); err != nil {
-		t.Fatal(err)
-	}
+	change(t, db, "missing/default", func(head bson.M, d *documents.Document) {
+		head["missing"], d.Body = 5, documents.Empty
+	})
 	first, last := died(-1).At, died(1000).At
-	for i, d := range []bson.M{
-		{"at": "never"},
-		{"at": 5, "tries": "x"},
-		{"at": first, "tries": "x"},
-		{"at": died(130).At, "payload": 5},
-		{"at": last, "headers": "x"},
-		{"at": bson.M{}, "requeues": 5},
-		{"at": died(200).At, "task": bson.A{}},
+	for i, p := range []struct {
+		at         time.Time
+		head, body bson.M
+	}{
+		{at: died(3).At, head: bson.M{"at": "never"}},
+		{at: died(5).At, head: bson.M{"tries": "x"}},
+		{at: first, head: bson.M{"tries": "x"}},
+		{at: died(130).At, body: bson.M{"payload": 5}},
+		{at: last, body: bson.M{"headers": "x"}},
+		{at: died(5).At, head: bson.M{"requeues": 5}},
+		{at: died(200).At, head: bson.M{"task": bson.A{}}},
 	} {
-		d["_id"], d["state"] = fmt.Sprintf("poison %d", i), deadtasks.StateDead
-		if _, err := records.InsertOne(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		change(t, db, fmt.Sprintf("poison%d/default", i), func(head bson.M, d *documents.Document) {
+			head["state"], head["at"] = deadtasks.StateDead, p.at
+			maps.Copy(head, p.head)
+			d.Group, d.At = string(deadtasks.StateDead), p.at
+			if p.body != nil {
+				var err error
+				if d.Body, err = bson.Marshal(p.body); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	for name, all := range map[string]iter.Seq2[deadtasks.Task, error]{
 		"list": s.List(t.Context(), deadtasks.Filter{}), "whole": s.List(t.Context(), deadtasks.Filter{Payloads: true}),

@@ -1,17 +1,14 @@
 package deadtasks
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"maps"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/headway-go/headway/internal/mongoerr"
+	"github.com/headway-go/headway/internal/documents"
 )
 
 // Filter chooses records. The zero value chooses dead tasks and tasks whose requeue was interrupted.
@@ -32,95 +29,155 @@ type Filter struct {
 	Payloads bool
 }
 
-func (f Filter) query() bson.M {
-	states := f.States
-	if states == nil {
-		states = []State{StateDead, StateRequeueing}
+// states are the states to look for.
+func (f Filter) states() []State {
+	switch {
+	case f.AnyState:
+		return []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
+	case f.States == nil:
+		return []State{StateDead, StateRequeueing}
 	}
-	if f.AnyState {
-		states = []State{StateFailing, StateDead, StateRequeueing, StateRequeued, StateRecovered}
+	return f.States
+}
+
+// plain returns whether the filter only has what the index has.
+func (f Filter) plain() bool { return f.ID+f.Queue+f.Type+f.Batch+f.Error == "" }
+
+// matches returns whether a filter chooses a record. A record that can't be read is chosen, so that it is named.
+func (f Filter) matches(d documents.Document) bool {
+	h, err := decodeHead(d)
+	if err != nil {
+		return true
 	}
-	q := bson.M{fieldState: bson.M{"$in": states}}
-	for field, value := range map[string]string{
-		fieldTask: f.ID, fieldQueue: f.Queue, fieldType: f.Type, fieldBatch: f.Batch,
-	} {
-		if value != "" {
-			q[field] = value
-		}
-	}
-	if f.Error != "" {
-		q[fieldError] = bson.M{"$regex": regexp.QuoteMeta(f.Error)}
-	}
-	between := bson.M{}
-	if !f.Since.IsZero() {
-		between["$gte"] = f.Since
-	}
-	if !f.Until.IsZero() {
-		between["$lt"] = f.Until
-	}
-	if len(between) > 0 {
-		q[fieldAt] = between
-	}
-	return q
+	is := func(wanted, has string) bool { return wanted == "" || wanted == has }
+	return slices.Contains(f.states(), h.State) && is(f.ID, h.ID) && is(f.Queue, h.Queue) && is(f.Type, h.Type) &&
+		is(f.Batch, h.Batch) && strings.Contains(h.Error, f.Error) &&
+		(f.Since.IsZero() || !h.At.Before(f.Since)) && (f.Until.IsZero() || h.At.Before(f.Until))
 }
 
 // List yields the records in the order in which the tasks ended, or in reverse with Filter.Newest. It reads page by
 // page, so it may miss later changes. An error that matches ErrMalformed is of one record, and other records follow.
 // Any other error is the last value.
 func (s *Store) List(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	shown := bson.M{}
-	if !f.Payloads {
-		shown = bson.M{fieldPayload: 0, fieldHeaders: 0}
-	}
-	query, order, after := f.query(), 1, "$gt"
-	if f.Newest {
-		order, after = -1, "$lt"
-	}
-	sorted := bson.D{{Key: fieldAt, Value: order}, {Key: "_id", Value: order}}
 	return func(yield func(Task, error) bool) {
-		var last bson.Raw
-		next := func() any { return behind(query, last, after) }
-		for raw, err := range mongoerr.Pages(ctx, s.records, sorted, shown, next) {
+		for d, err := range s.documents(ctx, f) {
 			if err != nil {
-				yield(Task{}, unavailable("read dead tasks", err))
+				yield(Task{}, of("read dead tasks", err))
 				return
 			}
-			if last = slices.Clone(raw); !yield(decoded(last)) {
+			if !yield(decode(d)) {
 				return
 			}
 		}
 	}
 }
 
-// Count returns the number of matching records.
-func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
-	n, err := s.records.CountDocuments(ctx, f.query())
-	if err != nil {
-		return 0, unavailable("count dead tasks", err)
+// documents yields the documents that a filter chooses, in the order of List.
+func (s *Store) documents(ctx context.Context, f Filter) iter.Seq2[documents.Document, error] {
+	r := documents.Reader{Collection: s.records, Wanted: f.matches, Bodies: f.Payloads}
+	order := func(a, b documents.Document) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Key, b.Key)) }
+	if f.Newest {
+		forwards := order
+		order = func(a, b documents.Document) int { return forwards(b, a) }
 	}
-	return int(n), nil
+	if f.ID != "" {
+		r.Page = documents.InKeys(s.records, documents.Prefix(withID(f.ID)))
+		return sorted(r.All(ctx), order)
+	}
+	var lists []iter.Seq2[documents.Document, error]
+	for _, state := range f.states() {
+		r.Page = documents.InTimes(s.records, documents.Times{
+			Group: string(state), Since: f.Since, Until: f.Until, Newest: f.Newest,
+		})
+		lists = append(lists, r.All(ctx))
+	}
+	return merged(lists, order)
 }
 
-// behind matches the records of a query that follow last, or all if last is nil. After is $gt, or $lt for the newest
-// first. A record without a time is before all others.
-func behind(query bson.M, last bson.Raw, after string) bson.M {
-	if last == nil {
-		return query
+// sorted sorts a short list.
+func sorted(
+	list iter.Seq2[documents.Document, error], order func(a, b documents.Document) int,
+) iter.Seq2[documents.Document, error] {
+	return func(yield func(documents.Document, error) bool) {
+		var all []documents.Document
+		for d, err := range list {
+			if err != nil {
+				yield(d, err)
+				return
+			}
+			all = append(all, d)
+		}
+		slices.SortFunc(all, order)
+		for _, d := range all {
+			if !yield(d, nil) {
+				return
+			}
+		}
 	}
-	q := maps.Clone(query)
-	if at, id := last.Lookup(fieldAt), last.Lookup("_id"); at.Type == bson.TypeDateTime {
-		q["$or"] = bson.A{bson.M{fieldAt: bson.M{after: at}}, bson.M{fieldAt: at, "_id": bson.M{after: id}}}
-	} else {
-		q["$or"] = bson.A{bson.M{fieldAt: bson.M{after + "e": time.Time{}}}}
-	}
-	return q
 }
 
-// decoded reads a record. The error matches ErrMalformed.
-func decoded(raw bson.Raw) (Task, error) {
-	var d document
-	if err := bson.Unmarshal(raw, &d); err != nil {
-		return Task{}, fmt.Errorf("%w: record %.200s: %w", ErrMalformed, raw.Lookup("_id"), err)
+// merged merges lists that are in order.
+func merged(
+	lists []iter.Seq2[documents.Document, error], order func(a, b documents.Document) int,
+) iter.Seq2[documents.Document, error] {
+	type source struct {
+		next func() (documents.Document, error, bool)
+		head documents.Document
 	}
-	return d.task()
+	return func(yield func(documents.Document, error) bool) {
+		var sources []source
+		for _, list := range lists {
+			next, stop := iter.Pull2(list)
+			defer stop()
+			d, err, more := next()
+			if err != nil {
+				yield(d, err)
+				return
+			}
+			if more {
+				sources = append(sources, source{next, d})
+			}
+		}
+		for len(sources) > 0 {
+			first := 0
+			for i := range sources {
+				if order(sources[i].head, sources[first].head) < 0 {
+					first = i
+				}
+			}
+			if !yield(sources[first].head, nil) {
+				return
+			}
+			d, err, more := sources[first].next()
+			if err != nil {
+				yield(d, err)
+				return
+			}
+			if sources[first].head = d; !more {
+				sources = slices.Delete(sources, first, first+1)
+			}
+		}
+	}
+}
+
+// Count returns the number of matching records. It reads them unless the filter only has states and times.
+func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
+	if !f.plain() {
+		f.Payloads = false
+		for _, err := range s.documents(ctx, f) {
+			if err != nil {
+				return 0, of("count dead tasks", err)
+			}
+			n++
+		}
+		return n, nil
+	}
+	for _, state := range f.states() {
+		in, err := s.records.Count(ctx, documents.Times{Group: string(state), Since: f.Since, Until: f.Until})
+		if err != nil {
+			return 0, of("count dead tasks", err)
+		}
+		n += in
+	}
+	return n, nil
 }

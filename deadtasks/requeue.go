@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/headway-go/headway/internal/asynqdb"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 )
 
 const (
@@ -238,12 +238,19 @@ func (s *Store) Delete(ctx context.Context, client redis.UniversalClient, t Task
 	if err != nil && !asynqdb.Gone(err) {
 		return fmt.Errorf("take task %s out of asynq's archive: %w", t.ID, errors.Join(err, ctx.Err()))
 	}
-	found, err := s.records.DeleteOne(ctx, bson.M{"_id": t.key, fieldState: StateDead})
-	if err != nil {
-		return unavailable("delete the record of task "+t.ID, err)
+	op := "delete the record of task " + t.ID
+	const attempts = 10 // each conflict means that another writer made progress
+	for range attempts {
+		found, err := s.records.Get(ctx, []string{t.key}, false)
+		if err != nil {
+			return of(op, err)
+		}
+		if h, err := decodeHead(found[t.key]); err != nil || h.State != StateDead {
+			return errors.Join(fmt.Errorf("%w of a dead task %s in queue %s", ErrNotFound, t.ID, t.Queue), err)
+		}
+		if deleted, err := s.records.Delete(ctx, t.key, found[t.key].Version); deleted || err != nil {
+			return of(op, err)
+		}
 	}
-	if found.DeletedCount == 0 {
-		return fmt.Errorf("%w of a dead task %s in queue %s", ErrNotFound, t.ID, t.Queue)
-	}
-	return nil
+	return of(op, fmt.Errorf("%w: %w each time", ErrUnavailable, documents.ErrConflict))
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents/mongodocs"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // A requeue is killed after each of its steps. It is called again at once, or after the task has run to its end.
@@ -140,7 +141,7 @@ func prepared(t *testing.T, archived bool) (r *requeuer, id string) {
 	}
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
-	r = newRequeuer(New(testenv.Database(t), Options{}), client)
+	r = newRequeuer(New(mongodocs.New(testenv.Database(t)), Options{}), client)
 	id = "one"
 	task := deadletter.Task{
 		ID: id, Queue: "default", Type: "mail", Payload: []byte(`{}`), MaxRetry: 5,

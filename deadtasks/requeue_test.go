@@ -9,8 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/envelope"
 )
 
 func TestRequeueAsItWas(t *testing.T) {

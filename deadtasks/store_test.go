@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 func TestARecordHasAllThatIsNeeded(t *testing.T) {
@@ -64,16 +63,16 @@ func TestARecordHasAllThatIsNeeded(t *testing.T) {
 // Only dead records never expire.
 func TestWhatExpires(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	s := deadtasks.New(db, deadtasks.Options{Prefix: "x_"})
+	db := newDocuments(t)
+	s := deadtasks.New(db, deadtasks.Options{})
 	d := died(1)
 	expires := func() bool {
-		raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1"}}).Raw()
-		if err != nil {
-			t.Fatal(err)
+		key := d.ID + "/default"
+		found, err := db.Collection("dead").Get(t.Context(), []string{key}, false)
+		if err != nil || len(found) != 1 {
+			t.Fatal(len(found), err)
 		}
-		_, err = raw.LookupErr("expires")
-		return err == nil
+		return !found[key].Expires.IsZero()
 	}
 	note(t, s, refOf(d), failedAttempt(1))
 	if !expires() {
@@ -95,11 +94,7 @@ func TestWhatExpires(t *testing.T) {
 	d.Payload, d.Headers = []byte(`{"batch":{"id":"task","line":1}}`), nil
 	d.ID = "task-1-0"
 	record(t, s, d)
-	raw, err := db.Collection("x_dead").FindOne(t.Context(), bson.D{{Key: "_id", Value: "default/task-1-0"}}).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := raw.LookupErr("expires"); err != nil {
+	if !expires() {
 		t.Error("a request of a batch stays for ever")
 	}
 }
@@ -295,7 +290,7 @@ func TestUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
-	s := deadtasks.New(client.Database("x"), deadtasks.Options{})
+	s := deadtasks.New(mongostore.Documents(client.Database("x")), deadtasks.Options{})
 	_, unknown := s.Recorder().Unknown(t.Context(), []asynqdb.Archived{{ID: "a"}})
 	var listing error
 	for _, err := range s.List(t.Context(), deadtasks.Filter{}) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/longtest"
+	"github.com/headway-go/headway/internal/test/longtest"
 )
 
 // batchRun is a batch with an enqueuer that waits for it. The enqueuer is killed and started again together with the

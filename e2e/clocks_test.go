@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/longtest"
+	"github.com/headway-go/headway/internal/test/longtest"
 )
 
 // skewVariable has the seconds by which the wall clock of a skewed worker is ahead.

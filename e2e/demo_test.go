@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/longtest"
+	"github.com/headway-go/headway/internal/test/longtest"
 )
 
 // The demo runs all of its tasks within the limit, and prints its report. How many calls arrive late at its provider

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/judge"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/products/judge"
+	"github.com/headway-go/headway/internal/products/provider"
 )
 
 // rounding is the precision of a store's clock, with some room.
@@ -114,13 +114,13 @@ func (f *figures) wantLimitKept(t *testing.T, rate, capacity float64) {
 
 // record is the part of a worker's log line that the tests read.
 type record struct {
-	Time    time.Time     `json:"time"`
-	Level   string        `json:"level"`
-	Text    string        `json:"msg"`
-	Task    string        `json:"task_id"`
-	Hold    time.Duration `json:"hold"`
-	Granted time.Time     `json:"granted_at"`
-	Says    string        `json:"says"`
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"`
+	Text    string    `json:"msg"`
+	Task    string    `json:"task_id"`
+	Hold    float64   `json:"hold_seconds"`
+	Granted time.Time `json:"granted_at"`
+	Says    string    `json:"says"`
 }
 
 // readLog reads the starts and warnings of a worker.
@@ -136,7 +136,7 @@ func (w *world) readLog(t *testing.T, p *process, f *figures) {
 			return
 		}
 		if r.Text == "task starts" {
-			s := start{task: r.Task, logged: r.Time, granted: r.Granted.Add(r.Hold)}
+			s := start{task: r.Task, logged: r.Time, granted: r.Granted.Add(time.Duration(r.Hold * float64(time.Second)))}
 			if !w.clocksDiffer && s.granted.Sub(s.logged) > rounding {
 				t.Errorf("task %s started %v before the bucket let it start", s.task, s.granted.Sub(s.logged))
 			}

@@ -94,11 +94,11 @@ func (w *world) isExplained(t *testing.T, rate float64) (bool, string) {
 }
 
 // The limit is set, changed in the file and unset while tasks wait: the commands show it. Package fleets shows that the
-// fleet keeps each rate.
+// fleet keeps each rate. The rates are so low that tasks wait however slow the commands are. The last one ends that.
 func TestLimitsCommandsWhileTasksWait(t *testing.T) {
 	t.Parallel()
 	const tasks = 600
-	s := setting{limit: "{meters: {requests: {rate: 5/s, capacity: 20}}}"}
+	s := setting{limit: "{meters: {requests: {rate: 1/s, capacity: 20}}}"}
 	w := newWorld(t, s)
 	w.enqueue(t, smallChats(1, tasks))
 	w.start(t, fleet)
@@ -112,21 +112,22 @@ func TestLimitsCommandsWhileTasksWait(t *testing.T) {
 	isExplained := func(rate float64) {
 		await(t, fmt.Sprintf("explained by %g/s", rate), func() (bool, string) { return w.isExplained(t, rate) })
 	}
-	isExplained(5)
-	isShown(5, "")
-	t.Log(w.worker(t, "limits", "set", "openai.requests", "10/s"))
-	isExplained(10)
-	isShown(10, "openai.requests 10/s")
-	s.limit = "{meters: {requests: {rate: 100/s, capacity: 20}}}"
+	isExplained(1)
+	isShown(1, "")
+	t.Log(w.worker(t, "limits", "set", "openai.requests", "2/s"))
+	isExplained(2)
+	isShown(2, "openai.requests 2/s")
+	s.limit = "{meters: {requests: {rate: 0.5/s, capacity: 20}}}"
 	if err := os.WriteFile(w.config, []byte(s.yaml()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range w.workers {
 		p.signal(t, syscall.SIGHUP)
 	}
-	isShown(10, "openai.requests 10/s") // the override still counts
+	isShown(2, "openai.requests 2/s") // the override still counts
 	t.Log(w.worker(t, "limits", "unset", "openai.requests"))
-	isShown(100, "")
+	isShown(0.5, "")
+	t.Log(w.worker(t, "limits", "set", "openai.requests", "200/s"))
 	w.awaitCompleted(t, tasks)
 	w.wantNoRetries(t)
 	f := w.finish(t)

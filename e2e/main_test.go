@@ -47,7 +47,7 @@ func buildAll(folder string) error {
 		flags      []string
 	}{
 		{"headway", "cmd/headway", race},
-		{"provider", "internal/provider/cmd/provider", race},
+		{"provider", "internal/products/provider/cmd/provider", race},
 		{programPlain, "cmd/headway", nil},
 	} {
 		programs[b.name] = filepath.Join(folder, b.name)

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/state"
 )
 
 // scrape is the metrics of all workers: sums of counters, and the most of gauges.
@@ -165,9 +165,9 @@ func (s scrape) wantReport(t *testing.T, accepted, violations int, estimated, us
 }
 
 // shown is the limit as `limits show` prints it.
-func (w *world) shown(t *testing.T) overview.Bucket {
+func (w *world) shown(t *testing.T) state.Bucket {
 	t.Helper()
-	var shown overview.Limits
+	var shown state.Limits
 	if err := json.Unmarshal([]byte(w.worker(t, "limits", "show", "openai", "--json")), &shown); err != nil {
 		t.Fatal(err)
 	}
@@ -197,11 +197,11 @@ func (w *world) readSince(t *testing.T) scrape {
 func (w *world) compare(t *testing.T) {
 	t.Helper()
 	var all scrape
-	var before, b overview.Bucket
+	var before, b state.Bucket
 	await(t, "nothing changes", func() (bool, string) {
 		before = w.shown(t)
 		all, b = w.readSince(t), w.shown(t)
-		full := slices.EqualFunc(before.Meters, b.Meters, func(x, y overview.Meter) bool { return x.Level == y.Level })
+		full := slices.EqualFunc(before.Meters, b.Meters, func(x, y state.Meter) bool { return x.Level == y.Level })
 		return b.Promoted == 0 && before.Waiting == b.Waiting && full,
 			fmt.Sprintf("%d waiting, %d promoted", b.Waiting, b.Promoted)
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/headwaytest"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -112,7 +112,7 @@ func (b both) virtual(t *testing.T) (o *observed) {
 // real runs the fleet with a Redis of its own.
 func (b both) real(tb testing.TB) *observed {
 	tb.Helper()
-	o, store, address := b.observed(), memstore.New(nil), testenv.StartRedisServer(tb).Addr()
+	o, store, address := b.observed(), memstore.New(), testenv.StartRedisServer(tb).Addr()
 	limiter := func() (*redis.Client, *reservations.Limiter) {
 		client := redis.NewClient(&redis.Options{Addr: address})
 		tb.Cleanup(func() { _ = client.Close() })

@@ -14,8 +14,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/provider"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 // example, or a program of this folder.
 func TestDocsQuotePrograms(t *testing.T) {
 	t.Parallel()
-	var programs strings.Builder
-	for _, name := range files(t, "*/main.go", "../*/example_*_test.go", "../*/*/example_*_test.go") {
-		programs.WriteString(flat(t, name))
+	var all strings.Builder
+	for _, name := range programs(t) {
+		all.WriteString(flat(t, name))
 	}
 	quoted := 0
 	for _, page := range files(t, "../README.md", "../docs/*.md") {
@@ -24,7 +24,7 @@ func TestDocsQuotePrograms(t *testing.T) {
 				continue
 			}
 			quoted++
-			if !strings.Contains(programs.String(), code) {
+			if !strings.Contains(all.String(), code) {
 				t.Errorf("%s: in no program:\n%s", page, code)
 			}
 		}
@@ -32,6 +32,23 @@ func TestDocsQuotePrograms(t *testing.T) {
 	if quoted < 8 {
 		t.Errorf("found only %d blocks of Go", quoted)
 	}
+}
+
+// The first code of README is a whole program, which a test of its package runs.
+func TestReadmeBeginsWithAProgram(t *testing.T) {
+	t.Parallel()
+	_, program, _ := strings.Cut(flat(t, "summary/main.go"), "\npackage main\n")
+	_, code, _ := strings.Cut(flat(t, "../README.md"), "```go\n")
+	if code, _, _ = strings.Cut(code, "```"); program == "" || code != "package main\n"+program {
+		t.Errorf("README's first Go code is not summary/main.go:\n%s", code)
+	}
+}
+
+// programs returns the files of the programs of this folder, and of all runnable examples.
+func programs(t *testing.T) []string {
+	t.Helper()
+	return files(t, "*/main.go", "ownstore/store*.go",
+		"../example_*_test.go", "../*/example_*_test.go", "../*/*/example_*_test.go")
 }
 
 // files returns the files that match the patterns.

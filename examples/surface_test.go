@@ -31,7 +31,7 @@ func TestSurfaceIsDocumented(t *testing.T) {
 			check(p.Name, typ.Name)
 			p.Funcs = append(p.Funcs, typ.Funcs...)
 			for _, m := range typ.Methods {
-				if !slices.Contains([]string{"Error", "Is", "Unwrap", "String", "MarshalJSON", "TaskType"}, m.Name) {
+				if !slices.Contains(calledByLibraries, m.Name) {
 					check(typ.Name, m.Name)
 				}
 			}
@@ -45,12 +45,58 @@ func TestSurfaceIsDocumented(t *testing.T) {
 	}
 }
 
+// surfaceMost is how many exported names a user of the root package and of the four that it is made of meets. It only
+// shrinks: see docs/decisions/0020-public-names.md.
+const surfaceMost = 202
+
+// TestSurfaceOnlyShrinks counts the constants, variables, functions, types and methods of these packages. Methods that
+// libraries call do not count.
+func TestSurfaceOnlyShrinks(t *testing.T) {
+	t.Parallel()
+	sum := 0
+	for _, dir := range []string{"..", "../reservations", "../scheduler", "../tasks", "../worker"} {
+		p := documented(t, dir)
+		n := len(p.Funcs) + values(p.Consts) + values(p.Vars)
+		for _, typ := range p.Types {
+			n += 1 + len(typ.Funcs) + values(typ.Consts) + values(typ.Vars)
+			for _, m := range typ.Methods {
+				if !slices.Contains(calledByLibraries, m.Name) {
+					n++
+				}
+			}
+		}
+		t.Logf("%s has %d names", p.Name, n)
+		sum += n
+	}
+	if sum > surfaceMost {
+		t.Errorf("%d public names, more than %d: what only Headway uses belongs inside (package inside)", sum, surfaceMost)
+	}
+	if sum < surfaceMost {
+		t.Errorf("%d public names are fewer than %d: lower surfaceMost", sum, surfaceMost)
+	}
+}
+
+// values is the number of exported constants or variables.
+func values(groups []*doc.Value) (n int) {
+	for _, g := range groups {
+		for _, name := range g.Names {
+			if ast.IsExported(name) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// calledByLibraries are methods that implement interfaces of libraries: no reader looks for them.
+var calledByLibraries = []string{"Error", "Is", "Unwrap", "Equal", "String", "MarshalJSON", "TaskType"}
+
 // shown are the names in the code that users see: in examples, programs and pages. A name has its package or type, as
 // "worker.New", or is that of a called method, as "Stop(".
 func shown(t *testing.T) map[string]bool {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range files(t, "*/main.go", "../*/example_*_test.go", "../*/*/example_*_test.go") {
+	for _, name := range programs(t) {
 		all.WriteString(flat(t, name))
 	}
 	span := regexp.MustCompile("`[^`]+`")

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/fleet/register"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // Caller calls a provider for one worker: when that worker is killed, its calls end.
@@ -54,7 +58,7 @@ var (
 func (c *Caller) Do(ctx context.Context, call Call) error {
 	err := c.call(ctx, call)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return tasks.RetryAfter(refused.RetryAfter, err)
+		return reservations.RetryAfter(refused.RetryAfter, err)
 	}
 	return err
 }
@@ -70,7 +74,10 @@ func (c *Caller) call(ctx context.Context, call Call) error {
 	if c.by != nil && c.by.dead() {
 		return c.end(ctx)
 	}
-	f := c.api.arrive(call)
+	if err := c.api.valid(call); err != nil {
+		return err
+	}
+	f := c.arrive(ctx, call)
 	if f.charged == nil {
 		return f.err
 	}
@@ -103,8 +110,43 @@ func (c *Caller) end(ctx context.Context) error {
 	return errKilled
 }
 
+// valid refuses a call that no provider can count. The test fails.
+func (a *API) valid(call Call) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, of := range []struct {
+		field  string
+		tokens reservations.Tokens
+	}{{"Tokens", call.Tokens}, {"Used", call.Used}} {
+		for _, meter := range slices.Sorted(maps.Keys(of.tokens)) {
+			n, problem := of.tokens[meter], ""
+			if !slices.ContainsFunc(a.Meters, func(m reservations.Meter) bool { return m.Name == meter }) {
+				problem = "the provider has no such meter, only " + metersText(a.Meters)
+			} else if !(n >= 0) || math.IsInf(n, 0) {
+				problem = "must be zero or more"
+			}
+			if problem == "" {
+				continue
+			}
+			err := fmt.Errorf("provider %q: the %s of a call have %v of %q: %s", a.name, of.field, n, meter, problem)
+			a.failOnce(err.Error())
+			return err
+		}
+	}
+	return nil
+}
+
+// failOnce fails the test, once for each text. It requires that a.mu is held.
+func (a *API) failOnce(text string) {
+	if !a.wrong[text] {
+		a.wrong[text] = true
+		a.fleet.errorf("%s", text)
+	}
+}
+
 // arrive judges a call, and charges all meters or none.
-func (a *API) arrive(call Call) fate {
+func (c *Caller) arrive(ctx context.Context, call Call) fate {
+	a := c.api
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -118,12 +160,7 @@ func (a *API) arrive(call Call) fate {
 		if m.HasRoom(need) {
 			continue
 		}
-		_, had, _ := m.Limits()
-		if a.count++; len(a.violations) < violationsKept {
-			a.violations = append(a.violations, Violation{
-				At: now.Sub(a.fleet.began), Key: call.Key, Meter: a.Meters[i].Name, Need: need, Had: had,
-			})
-		}
+		c.violates(ctx, call, i, now)
 		wait = max(wait, m.Wait(need), time.Millisecond)
 	}
 	if wait > 0 {
@@ -156,9 +193,30 @@ func (a *API) arrive(call Call) fate {
 	a.calls = append(a.calls, now)
 	f.charged = acc
 	if a.Latency != nil {
-		f.lasts = a.Latency(a.random)
+		if f.lasts = a.Latency(a.random); f.lasts < 0 {
+			a.failOnce(fmt.Sprintf("provider %q: Latency drew %v: must be zero or more", a.name, f.lasts))
+		}
 	}
 	return f
+}
+
+// violates notes that a meter has no room for a call. It requires that a.mu is held.
+func (c *Caller) violates(ctx context.Context, call Call, meter int, now time.Time) {
+	a := c.api
+	if a.count++; len(a.violations) == violationsKept {
+		return
+	}
+	m := a.Meters[meter]
+	_, had, _ := a.accounts[call.Key].meters[meter].Limits()
+	v := Violation{
+		At: now.Sub(a.fleet.began), Key: call.Key, Meter: m.Name, Need: a.need(call, meter), Had: had,
+		Limit: a.limitText(m.Name), Enforced: register.MeterLine(m),
+	}
+	v.Task, _ = asynq.GetTaskID(ctx)
+	if c.by != nil {
+		v.Worker = c.by.name
+	}
+	a.violations = append(a.violations, v)
 }
 
 // need returns what a call needs of a meter.

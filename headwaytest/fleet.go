@@ -2,16 +2,18 @@ package headwaytest
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/embedded"
-	"github.com/headway-go/headway/internal/test/network"
+	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -25,6 +27,7 @@ type Fleet struct {
 	Redis, Store *Service
 
 	t        *testing.T
+	bubble   *bubble
 	settings settings
 	ctx      context.Context //nolint:containedctx // that of everything in the bubble
 	cancel   context.CancelFunc
@@ -32,14 +35,23 @@ type Fleet struct {
 	server   *embedded.Redis
 	shared   *memstore.Store
 	tasks    *tracker
+	faults   faults
+	failures failures
 
-	producer   *process
-	scheduler  *scheduler.Scheduler
-	background sync.WaitGroup // arrivals and At
-	setting    *process       // whose worker is being set up
-	full       chan struct{}  // closed when no more tasks arrive
-	fill       func()         // closes full, once
-	ended      chan struct{}  // closed when the fleet ends
+	// The observer asks Redis for reports. No fault covers it.
+	observer  *redis.Client
+	producer  *process
+	scheduler *scheduler.Scheduler
+	setting   *process // whose worker is being set up
+	// In arriving, tasks come to their producers. In background, the rest of the test runs.
+	arriving, background sync.WaitGroup
+	// Full is closed by fill when no more tasks arrive, and ended when play has ended.
+	full, ended chan struct{}
+	fill        func()
+	// Aborted is closed by abort when code of the test has called t.Fatal or t.Skip.
+	aborted chan struct{}
+	abort   func()
+	closed  atomic.Bool // no function of the test runs any more
 
 	mu        sync.Mutex // guards what is below
 	processes []*process
@@ -65,14 +77,16 @@ func (f *Fleet) Client() redis.UniversalClient { return f.producer.client }
 // handlers of one worker. Config is that of all; more than one fails the test.
 func (f *Fleet) Workers(n int, setup func(w *worker.Worker), config ...worker.Config) []*Worker {
 	f.t.Helper()
+	problems := []string{least("n", n, 1), given("setup", setup != nil)}
 	var c worker.Config
 	switch len(config) {
 	case 0:
 	case 1:
 		c = config[0]
 	default:
-		f.t.Fatalf("headwaytest: %d configs of workers: name one", len(config))
+		problems = append(problems, fmt.Sprintf("there are %d configs: must be at most one", len(config)))
 	}
+	f.check("Fleet.Workers", problems...)
 	var all []*Worker
 	for range n {
 		w := f.launch(len(f.workers), setup, c)
@@ -85,16 +99,31 @@ func (f *Fleet) Workers(n int, setup func(w *worker.Worker), config ...worker.Co
 // Worker returns the worker of that number, from 0 in the order of their start.
 func (f *Fleet) Worker(n int) *Worker {
 	f.t.Helper()
-	if n < 0 || n >= len(f.workers) {
-		f.t.Fatalf("headwaytest: worker %d: there are %d", n, len(f.workers))
-	}
+	f.check("Fleet.Worker", f.numbered(n))
 	return f.workers[n]
 }
 
+// numbered is the problem of the number of a worker.
+func (f *Fleet) numbered(n int) string {
+	switch {
+	case len(f.workers) == 0:
+		return fmt.Sprintf("n is %d, and there is no worker: call Fleet.Workers first", n)
+	case n < 0 || n >= len(f.workers):
+		return fmt.Sprintf("n is %d: must be from 0 to %d", n, len(f.workers)-1)
+	}
+	return ""
+}
+
 // Restart starts a worker with the same setup and config in place of one that was killed or stopped, and returns it.
+// While a fault keeps it from its start, it tries again each second.
 func (f *Fleet) Restart(n int) *Worker {
 	f.t.Helper()
-	old := f.Worker(n)
+	problem := f.numbered(n)
+	if problem == "" && !f.workers[n].stopping() {
+		problem = fmt.Sprintf("n is %d, and this worker runs: call its Kill or Stop first", n)
+	}
+	f.check("Fleet.Restart", problem)
+	old := f.workers[n]
 	w := f.launch(n, old.setup, old.config)
 	f.workers[n] = w
 	return w
@@ -103,19 +132,24 @@ func (f *Fleet) Restart(n int) *Worker {
 // SetLimits changes the limits of all processes of the fleet, as a reload does. Providers keep theirs.
 func (f *Fleet) SetLimits(limits ...reservations.Limit) {
 	f.t.Helper()
+	f.check("Fleet.SetLimits")
+	f.mu.Lock()
 	f.settings.limits = limits
+	f.mu.Unlock()
 	for _, p := range f.connections() {
 		if err := p.Limiter.SetLimits(limits); err != nil && !p.dead() {
-			f.t.Fatalf("headwaytest: set limits: %v", err)
+			f.fatalf("Fleet.SetLimits: %v", err)
 		}
 	}
 }
 
-// At calls do at a time since the fleet began, unless the fleet has ended by then.
+// At calls do at a time since the fleet began, and at once if that is past, unless the fleet has ended by then.
 func (f *Fleet) At(elapsed time.Duration, do func()) {
+	f.t.Helper()
+	f.check("Fleet.At", fromZero("elapsed", elapsed), given("do", do != nil))
 	f.background.Go(func() {
 		if sleepUntil(f.began.Add(elapsed), f.ended) {
-			do()
+			f.guarded("the function of Fleet.At", do)
 		}
 	})
 }
@@ -133,18 +167,34 @@ func sleepUntil(at time.Time, end <-chan struct{}) bool {
 }
 
 // Run lets the fleet run for a time.
-func (*Fleet) Run(d time.Duration) { time.Sleep(d) }
+func (f *Fleet) Run(d time.Duration) {
+	f.t.Helper()
+	f.check("Fleet.Run", fromZero("d", d))
+	f.await(d, nil)
+}
 
 // Drain ends the arrivals, and lets the fleet run until all tasks have ended, at most for a time. It reports whether
-// they have. A task that waits for a retry has not ended.
+// they have. A task that waits for a retry has not ended, nor one that waits at its producer until Redis is back.
 func (f *Fleet) Drain(most time.Duration) bool {
+	f.t.Helper()
+	f.check("Fleet.Drain", fromZero("most", most))
 	f.fill()
+	f.arriving.Wait()
+	return f.await(most, f.tasks.done())
+}
+
+// await lets time pass until something is done, at most for a time. It reports whether it is. If other code of the test
+// has called t.Fatal or t.Skip, await ends the goroutine of its caller.
+func (f *Fleet) await(most time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case <-f.tasks.done():
+	case <-done:
 		return true
 	case <-timer.C:
+		return false
+	case <-f.aborted:
+		runtime.Goexit()
 		return false
 	}
 }
@@ -156,23 +206,18 @@ func (f *Fleet) connections() []*process {
 	return slices.Clone(f.processes)
 }
 
-// inspector is asynq's, with the producer's client.
-func (f *Fleet) inspector() *asynq.Inspector {
-	return asynq.NewInspectorFromRedisClient(f.producer.client)
-}
+// inspector is asynq's, of the observer.
+func (f *Fleet) inspector() *asynq.Inspector { return asynq.NewInspectorFromRedisClient(f.observer) }
 
 // close ends everything in the bubble.
 func (f *Fleet) close() {
 	f.fill()
+	f.arriving.Wait()
 	close(f.ended)
 	f.background.Wait()
+	f.closed.Store(true)
 	f.present()
-	for _, p := range f.connections() {
-		if !p.dead() {
-			p.wire.Set(network.Up)
-			p.store.Set(network.Up)
-		}
-	}
+	f.faults.end()
 	for _, w := range f.launched {
 		w.stop()
 	}
@@ -180,7 +225,10 @@ func (f *Fleet) close() {
 		<-w.stopped
 	}
 	f.cancel()
-	_ = f.producer.client.Close() // nothing waits for it
-	time.Sleep(closing)
+	_ = f.observer.Close() // nothing waits for it
+	if f.producer != nil {
+		_ = f.producer.client.Close() // nor for this
+	}
+	time.Sleep(settling)
 	f.server.Close()
 }

@@ -9,11 +9,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headway-go/headway/internal/chart"
+	"github.com/headway-go/headway/internal/products/chart"
 )
 
 // points is the number of points of a line in a picture.
 const points = 240
+
+// errorsShown is the most errors in the text of a report.
+const errorsShown = 10
 
 // series are the lines of a picture.
 type series struct {
@@ -52,11 +55,19 @@ func (s *series) add(name string, began time.Time, calls []time.Time) {
 
 // SVG writes the report as a picture: the tasks that wait, and the calls of each provider, over time.
 func (r Report) SVG(w io.Writer) error {
-	title := fmt.Sprintf("%d tasks in %v, %d violations, %d lost",
-		r.Tasks, r.Took.Round(time.Second), r.Violations, r.Lost)
+	title := fmt.Sprintf("%s in %v, %s, %d lost",
+		several(r.Tasks, "task"), r.Took.Round(time.Second), several(r.Violations, "violation"), r.Lost)
 	return chart.SVG(w, title,
 		chart.Panel{Title: "Waiting tasks", Unit: "tasks", Lines: []chart.Line{r.series.waiting}},
 		chart.Panel{Title: "Calls", Unit: "calls/s", Lines: r.series.calls})
+}
+
+// several is a number of things.
+func several(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // String returns the report as a table.
@@ -67,19 +78,35 @@ func (r Report) String() string {
 		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
 	}
 	row("time", "%v, last start at %v", r.Took.Round(time.Millisecond), r.LastStart.Round(time.Millisecond))
-	row("tasks", "%d: %d done, %d failed, %d left; %d lost, %d done twice",
-		r.Tasks, r.Done, r.Failed, r.Left, r.Lost, r.Twice)
+	left := fmt.Sprintf("%d left", r.Left)
+	if r.Unsent > 0 {
+		left += fmt.Sprintf(" (%d of them at their producer)", r.Unsent)
+	}
+	row("tasks", "%d: %d done, %d failed, %s; %d lost, %d done twice", r.Tasks, r.Done, r.Failed, left, r.Lost, r.Twice)
 	row("wait", "%v", r.Wait)
 	row("lateness", "%v", r.Lateness)
 	row("deliveries", "%.3f a task, at most %d; %d places lost", r.Deliveries, r.MostDeliveries, r.PlacesLost)
 	row("redis", "%d commands, %.1f/s", r.Commands, float64(r.Commands)/max(r.Took.Seconds(), 1))
 	for _, line := range r.series.calls {
 		p := r.Providers[line.Name]
-		row(line.Name, "%d calls, %.2f %% used, %d violations; %d refused, %d failed, %d ignored a refusal",
-			p.Calls, 100*r.Use[line.Name], p.Count, p.Refused, p.Failed, p.Ignored)
-		for _, v := range p.Violations {
-			row("", "violation at %v: %s %s needed %g, had %.7g", v.At, v.Meter, v.Key, v.Need, v.Had)
+		row(line.Name, "%s, %.2f %% used, %s; %d refused, %d failed, %d ignored a refusal",
+			several(p.Calls, "call"), 100*r.Use[line.Name], several(p.Count, "violation"), p.Refused, p.Failed, p.Ignored)
+		if p.OwnLimit {
+			row("", "enforced your own limit: name the provider's in Provider.Meters")
 		}
+		if p.Count > len(p.Violations) {
+			row("", "the first %d of %d violations:", len(p.Violations), p.Count)
+		}
+		for _, v := range p.Violations {
+			row("", "violation %v", v)
+		}
+	}
+	for i, e := range r.Errors {
+		if i == errorsShown {
+			row("", "and %d other errors, see Report.Errors", len(r.Errors)-i)
+			break
+		}
+		row("error", "%d times, last at %v by %s: %q", e.Count, e.Last.Round(time.Millisecond), e.By, e.Text)
 	}
 	_ = w.Flush() // a strings.Builder never fails
 	return "\n" + text.String()
@@ -101,20 +128,20 @@ func (f *Fleet) present() {
 	if !testing.Verbose() && f.settings.picture == "" {
 		return
 	}
-	r := f.Report()
+	r := f.report()
 	f.t.Log(r)
 	if f.settings.picture == "" {
 		return
 	}
 	file, err := os.Create(f.settings.picture)
 	if err != nil {
-		f.t.Errorf("headwaytest: picture: %v", err)
+		f.errorf("picture: %v", err)
 		return
 	}
 	if err = r.SVG(file); err == nil {
 		err = file.Close()
 	}
 	if err != nil {
-		f.t.Errorf("headwaytest: picture: %v", err)
+		f.errorf("picture: %v", err)
 	}
 }

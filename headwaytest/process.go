@@ -38,18 +38,22 @@ func (f *Fleet) newProcess(name string) (*process, error) {
 	least, most := f.settings.least, f.settings.most
 	p.wire = network.New(network.NewConditions(seed, 1, least, most), f.server.Serve)
 	p.client = connect(p.wire)
+	if f.settings.inRedis {
+		least, most = 0, 0 // the wire delays its messages
+	}
 	p.store = &reach{Store: f.shared, Conditions: network.NewConditions(seed, 2, least, most)}
 	if f.settings.inRedis {
 		opened, err := redisstore.Open(f.ctx, p.client)
 		if err != nil {
 			return nil, fmt.Errorf("open the store of %s: %w", name, err)
 		}
-		p.store = &reach{Store: opened, Conditions: network.NewConditions(seed, 2, 0, 0)} // the wire delays its messages
+		p.store.Store = opened
 	}
 	var err error
 	if p.Limiter, err = reservations.New(p.store, f.settings.limits, reservations.Config{}); err != nil {
 		return nil, fmt.Errorf("limiter of %s: %w", name, err)
 	}
+	f.faults.cover(p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.processes = append(f.processes, p)
@@ -57,14 +61,7 @@ func (f *Fleet) newProcess(name string) (*process, error) {
 }
 
 // dead reports whether the process was killed.
-func (p *process) dead() bool {
-	select {
-	case <-p.died:
-		return true
-	default:
-		return false
-	}
-}
+func (p *process) dead() bool { return isClosed(p.died) }
 
 // seedOf returns the seed of one source of random numbers.
 func (f *Fleet) seedOf(name string) uint64 {
@@ -89,9 +86,9 @@ type Worker struct {
 	number int
 	setup  func(*worker.Worker)
 	config worker.Config
-	// stopped is closed when the worker has stopped; stop stops it, once.
-	stopped chan struct{}
-	stop    func()
+	// halted is closed when the worker begins to stop, stopped when it has; stop stops it, once.
+	halted, stopped chan struct{}
+	stop            func()
 }
 
 // launch makes and starts a worker in a new process.
@@ -100,14 +97,19 @@ func (f *Fleet) launch(number int, setup func(*worker.Worker), config worker.Con
 	name := fmt.Sprintf("worker %d", number)
 	p, err := f.newProcess(name)
 	if err != nil {
-		f.t.Fatalf("headwaytest: %v", err)
+		f.fatalf("%v", err)
 	}
-	w := &Worker{process: p, number: number, setup: setup, config: config, stopped: make(chan struct{})}
-	w.stop = sync.OnceFunc(func() { go w.end() })
+	w := &Worker{process: p, number: number, setup: setup, config: config}
+	w.halted, w.stopped = make(chan struct{}), make(chan struct{})
+	w.stop = sync.OnceFunc(func() {
+		close(w.halted)
+		go w.end()
+	})
 	if config.Logger == nil {
 		config.Logger = f.logger(name)
 	}
-	config.Events = append([]func(worker.Event){f.tasks.event}, config.Events...)
+	failed := func(e worker.Event) { f.failures.add(causeOf(e), name) }
+	config.Events = append([]func(worker.Event){f.tasks.event, failed}, config.Events...)
 	for i, each := range config.Events {
 		config.Events[i] = func(e worker.Event) {
 			if !p.dead() {
@@ -116,17 +118,41 @@ func (f *Fleet) launch(number int, setup func(*worker.Worker), config worker.Con
 		}
 	}
 	if w.Worker, err = worker.New(p.client, p.Limiter, config); err != nil {
-		f.t.Fatalf("headwaytest: %s: %v", name, err)
+		f.fatalf("%s: %v", name, err)
 	}
 	f.setting = p
 	setup(w.Worker)
 	f.setting = nil
-	if err = w.Start(f.ctx); err != nil {
-		f.t.Fatalf("headwaytest: start %s: %v", name, err)
+	if err = w.start(); err != nil {
+		f.fatalf("start %s: %v", name, err)
 	}
 	f.launched = append(f.launched, w)
 	return w
 }
+
+// start starts the worker. While a fault keeps it from its start, start returns and the worker tries again.
+func (w *Worker) start() error {
+	began := time.Now()
+	err := w.Start(w.fleet.ctx)
+	if err == nil || !w.fleet.faults.covered(w.process, began) {
+		return err
+	}
+	w.fleet.background.Go(func() {
+		if !sleepUntil(time.Now().Add(startAgain), w.halted) || w.fleet.closing() {
+			return
+		}
+		if err := w.start(); err != nil && !w.stopping() {
+			w.fleet.errorf("start %s: %v", w.name, err)
+		}
+	})
+	return nil
+}
+
+// startAgain is how soon a worker starts again whose start has failed.
+const startAgain = time.Second
+
+// stopping reports whether the worker was killed or stopped.
+func (w *Worker) stopping() bool { return isClosed(w.halted) }
 
 // end stops the worker.
 func (w *Worker) end() {
@@ -134,7 +160,7 @@ func (w *Worker) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
 	if err := w.Worker.Stop(ctx); err != nil && !w.dead() {
-		w.fleet.t.Errorf("headwaytest: stop %s: %v", w.name, err)
+		w.fleet.errorf("stop %s: %v", w.name, err)
 	}
 	_ = w.client.Close() // its worker has ended
 }
@@ -143,8 +169,7 @@ func (w *Worker) end() {
 // of its Config.Events is called. asynq delivers its running tasks again after their leases, of 30 to 120 seconds.
 func (w *Worker) Kill() {
 	w.kill()
-	w.wire.Set(network.Refuse)
-	w.store.Set(network.Refuse)
+	w.fleet.faults.changed()
 	w.stop()
 }
 
@@ -152,25 +177,17 @@ func (w *Worker) Kill() {
 func (w *Worker) Stop() { w.stop() }
 
 // CutOff makes the network of the worker hang for a time: it goes on running, and reaches neither Redis nor the store.
+// If the worker is restarted meanwhile, the new one is cut off as well.
 func (w *Worker) CutOff(d time.Duration) {
-	w.hang(network.Hang)
-	time.AfterFunc(d, func() { w.hang(network.Up) })
+	w.fleet.t.Helper()
+	w.fleet.check("Worker.CutOff", fromZero("d", d))
+	w.fleet.faults.begin(fault{worker: w.name, redis: true, store: true, state: network.Hang}, d)
 }
 
-// Slow makes each message between the worker and Redis, and between it and the store, take longer for a time.
+// Slow makes each message between the worker and Redis, and between it and the store, take longer for a time. It is
+// longer for a worker that is started in its place as well.
 func (w *Worker) Slow(more, d time.Duration) {
-	w.slow(more)
-	time.AfterFunc(d, func() { w.slow(0) })
-}
-
-func (w *Worker) slow(more time.Duration) {
-	w.wire.Slow(more)
-	w.store.Slow(more)
-}
-
-func (w *Worker) hang(s network.State) {
-	if !w.dead() {
-		w.wire.Set(s)
-		w.store.Set(s)
-	}
+	w.fleet.t.Helper()
+	w.fleet.check("Worker.Slow", fromZero("more", more), fromZero("d", d))
+	w.fleet.faults.begin(fault{worker: w.name, redis: true, store: true, more: more}, d)
 }

@@ -1,20 +1,24 @@
 package headwaytest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/internal/judge"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/products/judge"
 	"github.com/headway-go/headway/reservations"
 )
 
 // Provider is the API that tasks call, and how it behaves. The zero value answers each call at once.
 type Provider struct {
 	// Meters are the limits that the API enforces exactly, with a bucket for each key. Windows leave nothing to the next
-	// one. Defaults to the meters of the fleet's limit of the provider's name.
+	// one. Name what the provider documents. Defaults to the meters of the fleet's limit of the provider's name: then the
+	// test can't see that this limit is too high.
 	Meters []reservations.Meter
 	// Slack makes each token bucket larger, by what refills in that time: a grant may travel faster than the one before
 	// it. Defaults to three times the largest delay of [Network] (the answer of a bucket, and a round trip before the
@@ -37,12 +41,12 @@ type Provider struct {
 	Handler http.Handler
 }
 
-// Between draws from a uniform distribution.
+// Between draws from a uniform distribution. It panics if least is negative or above most.
 func Between(least, most time.Duration) func(r *rand.Rand) time.Duration {
+	if least < 0 || most < least {
+		panic(fmt.Sprintf("headwaytest: Between: least is %v and most %v: must be from zero to most", least, most))
+	}
 	return func(r *rand.Rand) time.Duration {
-		if most <= least {
-			return least
-		}
 		return least + time.Duration(r.Int64N(int64(most-least)+1))
 	}
 }
@@ -72,6 +76,7 @@ type API struct {
 	fleet *Fleet
 	name  string
 	Provider
+	copied bool // Meters are the ones of the fleet's own limit
 
 	mu         sync.Mutex // guards what is below
 	random     *rand.Rand
@@ -81,7 +86,8 @@ type API struct {
 	failed     int
 	ignored    int
 	violations []Violation
-	count      int // of violations
+	count      int             // of violations
+	wrong      map[string]bool // the texts of wrong calls, which fail the test once
 }
 
 // account is what a provider counts for one key.
@@ -99,11 +105,45 @@ type use struct{ room, unused float64 }
 
 // Violation is a call that arrived when a meter had no room.
 type Violation struct {
-	At    time.Duration // since the fleet began
-	Key   string
-	Meter string
-	Need  float64
-	Had   float64
+	At     time.Duration // since the fleet began
+	Task   string        // the ID of the task that called; empty if the call has no context of a task
+	Worker string        // the worker that called, as "worker 0"; empty for a program outside of the fleet
+	Key    string
+	Meter  string
+	Need   float64
+	Had    float64
+	// Limit is the fleet's own limit then, Enforced the one of the provider.
+	Limit, Enforced string
+}
+
+func (v Violation) String() string {
+	by := v.Worker
+	if by == "" {
+		by = "a program outside of the fleet"
+	}
+	text := fmt.Sprintf("at %v: %s", v.At, by)
+	if v.Task != "" {
+		text += ", task " + v.Task
+	}
+	text += fmt.Sprintf(": %s needed %g, had %.7g", v.Meter, v.Need, v.Had)
+	if v.Key != "" {
+		text += fmt.Sprintf(" of key %q", v.Key)
+	}
+	return text + fmt.Sprintf("; your limit %s, the provider's %s", v.Limit, v.Enforced)
+}
+
+// limitText describes a meter of the fleet's own limit.
+func (a *API) limitText(meter string) string {
+	own := a.fleet.limit(a.name)
+	if own == nil {
+		return "none"
+	}
+	for _, m := range own.Meters {
+		if m.Name == meter {
+			return register.MeterLine(m)
+		}
+	}
+	return "none of this meter"
 }
 
 // Provider adds an API to the fleet. Its name is that of the limit that tasks charge for it. A second call with one
@@ -111,18 +151,31 @@ type Violation struct {
 // fails the test.
 func (f *Fleet) Provider(name string, p Provider) *API {
 	f.t.Helper()
+	own := f.limit(name)
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.apis[name] != nil {
-		f.t.Fatalf("headwaytest: provider %q: exists already", name)
+	exists := f.apis[name] != nil
+	f.mu.Unlock()
+	copied := p.Meters == nil
+	problem := ""
+	switch {
+	case exists:
+		problem = "exists already"
+	case !copied:
+		problem = metersProblem(name, p.Meters)
+	case own == nil:
+		problem = fmt.Sprintf("Meters is nil, and the fleet has no limit %q: name the provider's meters", name)
+	case slices.ContainsFunc(own.Meters, func(m reservations.Meter) bool { return m.Adaptive.Max > 0 }):
+		problem = fmt.Sprintf("Meters is nil, and limit %q finds its rate: name the provider's meters", name)
+	default:
+		p.Meters = own.Meters
 	}
-	if p.Meters == nil {
-		i := slices.IndexFunc(f.settings.limits, func(l reservations.Limit) bool { return l.Name == name })
-		if i < 0 {
-			f.t.Fatalf("headwaytest: provider %q: name its Meters, or a limit of the fleet", name)
+	problems := append([]string{problem}, p.problems()...)
+	for i, text := range problems {
+		if text != "" {
+			problems[i] = fmt.Sprintf("%q: %s", name, text)
 		}
-		p.Meters = f.settings.limits[i].Meters
 	}
+	f.check("Fleet.Provider", problems...)
 	if p.Slack == 0 {
 		p.Slack = 3 * f.settings.most
 		if f.settings.inRedis {
@@ -130,16 +183,51 @@ func (f *Fleet) Provider(name string, p Provider) *API {
 		}
 	}
 	a := &API{
-		fleet: f, name: name, Provider: p, accounts: map[string]*account{},
+		fleet: f, name: name, Provider: p, copied: copied, accounts: map[string]*account{}, wrong: map[string]bool{},
 		random: rand.New(rand.NewPCG(f.seedOf("provider "+name), 1)), //nolint:gosec // tests repeat it
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.apis[name] = a
 	return a
+}
+
+// problems are the ones of the fields beside Meters.
+func (p Provider) problems() []string {
+	all := []string{
+		share("Refuse", p.Refuse), share("Fail", p.Fail), share("Drop", p.Drop), fromZero("RetryAfter", p.RetryAfter),
+	}
+	if sum := p.Refuse + p.Fail + p.Drop; sum > 1 {
+		all = append(all, fmt.Sprintf("Refuse, Fail and Drop are %v together: must be at most 1", sum))
+	}
+	return all
+}
+
+// metersProblem is why a provider can't enforce meters: Headway itself would refuse them as a limit.
+func metersProblem(name string, meters []reservations.Meter) string {
+	err := reservations.Limit{Name: name, Meters: meters}.Validate()
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("Meters: %v", err)
+}
+
+// limit returns the limit of the fleet with a name, or nil.
+func (f *Fleet) limit(name string) *reservations.Limit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.settings.limits, func(l reservations.Limit) bool { return l.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.settings.limits[i]
 }
 
 // SetMeters changes the limits that the API enforces: as many meters, in the same order. What is left in its buckets
 // stays, up to the new capacity.
 func (a *API) SetMeters(meters ...reservations.Meter) {
+	a.fleet.t.Helper()
+	a.fleet.check("API.SetMeters", metersProblem(a.name, meters), a.sameMeters(meters))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -158,6 +246,26 @@ func (a *API) SetMeters(meters ...reservations.Meter) {
 			}
 		}
 	}
+}
+
+// sameMeters is the problem of meters that are not the same, with other rates.
+func (a *API) sameMeters(meters []reservations.Meter) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	same := func(x, y reservations.Meter) bool { return x.Name == y.Name }
+	if slices.EqualFunc(a.Meters, meters, same) {
+		return ""
+	}
+	return fmt.Sprintf("the meters are %s: must be %s, in this order", metersText(meters), metersText(a.Meters))
+}
+
+// metersText names meters.
+func metersText(meters []reservations.Meter) string {
+	var names []string
+	for _, m := range meters {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // newAccount returns full meters.
@@ -215,7 +323,7 @@ func (acc *account) fill(now time.Time) {
 
 // demand notes whether a task waits for a bucket.
 func (f *Fleet) demand(bucket string, wanted bool) {
-	c := reservations.ParseBucket(bucket) // all shards count as one
+	c, _ := reservations.ParseBucket(bucket) // all shards count as one
 	f.mu.Lock()
 	a := f.apis[c.Limit]
 	f.mu.Unlock()

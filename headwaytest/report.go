@@ -9,7 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/judge"
+	"github.com/headway-go/headway/internal/products/judge"
 )
 
 // Report is what a fleet did since it began.
@@ -17,8 +17,8 @@ type Report struct {
 	// Took is the time since the fleet began, LastStart that of the last start.
 	Took, LastStart time.Duration
 	// Tasks are all that arrived. Done are the ones that succeeded, Failed the ones that ended otherwise, Left the ones
-	// that have not ended.
-	Tasks, Done, Failed, Left int
+	// that have not ended. Unsent are the ones of Left that wait at their producer, because Redis was away.
+	Tasks, Done, Failed, Left, Unsent int
 	// Lost are tasks that have not ended and are in no queue of asynq. Twice are tasks that succeeded more than once,
 	// which happens to tasks of killed workers.
 	Lost, Twice int
@@ -26,8 +26,8 @@ type Report struct {
 	// arrived more than a second after a refusal that named a time, within that time.
 	Violations, Ignored int
 	// Use is, for each provider, the part of its limit that was used while tasks waited for it. The times that its
-	// refusals named do not count. 1 means that no room went unused for ever. It is that of its most used meter, and 1 if
-	// no task ever waited.
+	// refusals named do not count. 1 means that no room went unused for ever. It is that of its most used meter. If no
+	// task ever waited, it is 1, and 0 for a provider that accepted no call.
 	Use map[string]float64
 	// Providers has more of each provider.
 	Providers map[string]ProviderReport
@@ -43,6 +43,8 @@ type Report struct {
 	PlacesLost int
 	// Commands is the number of Redis commands.
 	Commands int64
+	// Errors are what tasks and producers failed with, the last ones first. A refusal by the provider is one as well.
+	Errors []Failure
 
 	series series
 }
@@ -51,6 +53,8 @@ type Report struct {
 type ProviderReport struct {
 	// Calls are the ones that it accepted. Refused, Failed are the ones that it refused or failed although there was room.
 	Calls, Refused, Failed int
+	// OwnLimit says that it enforced the fleet's own limit, because its Provider.Meters were not given.
+	OwnLimit bool
 	// Violations are the first calls that arrived without room, of Count.
 	Violations []Violation
 	Count      int
@@ -74,13 +78,18 @@ func quantiles(all []time.Duration) Quantiles {
 	return Quantiles{P50: at(.5), P95: at(.95), P99: at(.99), Max: all[len(all)-1]}
 }
 
-// Report returns what the fleet has done so far. It asks Redis for the tasks that have not ended: if Redis can't be
-// reached, the test fails.
+// Report returns what the fleet has done so far, also while Redis is away.
 func (f *Fleet) Report() Report {
+	f.t.Helper()
+	f.check("Fleet.Report")
+	return f.report()
+}
+
+func (f *Fleet) report() Report {
 	f.t.Helper()
 	r := Report{
 		Took: f.Elapsed(), Use: map[string]float64{}, Providers: map[string]ProviderReport{}, Flows: map[string]Quantiles{},
-		Commands: f.server.Commands(),
+		Commands: f.server.Commands(), Errors: f.failures.list(f.began),
 	}
 	left := f.tasks.report(&r)
 	inspector := f.inspector()
@@ -93,7 +102,7 @@ func (f *Fleet) Report() Report {
 				r.Lost++
 			}
 		default:
-			f.t.Fatalf("headwaytest: look for tasks that have not ended: %v", err)
+			f.fatalf("look for tasks that have not ended: %v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.apis)) {
@@ -121,6 +130,9 @@ func (tr *tracker) report(r *Report) (left []*tracked) {
 			r.Done++
 		case t.failed:
 			r.Failed++
+		case t.unsent:
+			r.Left++
+			r.Unsent++
 		default:
 			r.Left++
 			left = append(left, t)
@@ -178,12 +190,14 @@ func (a *API) report(r *Report) {
 			use[i].unused += u.unused
 		}
 	}
-	r.Use[a.name] = mostUsed(use)
+	if r.Use[a.name] = mostUsed(use); len(a.calls) == 0 {
+		r.Use[a.name] = 0
+	}
 	r.Violations += a.count
 	r.Ignored += a.ignored
 	r.Providers[a.name] = ProviderReport{
 		Calls: len(a.calls), Refused: a.refused, Failed: a.failed, Ignored: a.ignored, Fullest: fullest(a.calls),
-		Violations: slices.Clone(a.violations), Count: a.count,
+		Violations: slices.Clone(a.violations), Count: a.count, OwnLimit: a.copied,
 	}
 	r.series.add(a.name, a.fleet.began, a.calls)
 }

@@ -6,57 +6,51 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 )
 
 // Service is Redis or the store of the buckets, as all processes of the fleet reach it. Its data survives every fault.
+// Faults that overlap add up, and hold for workers that start meanwhile as well.
 type Service struct {
-	all func() []*process
-	set func(*process) connection
+	fleet *Fleet
+	name  string
+	fault fault // the empty fault of this service
 }
 
-// connection is how one process reaches a service.
-type connection interface {
-	Set(state network.State)
-	Slow(more time.Duration)
-	Lose(share float64)
-}
-
-func wireOf(p *process) connection  { return p.wire }
-func storeOf(p *process) connection { return p.store }
-
-func (s *Service) each(do func(connection)) {
-	for _, p := range s.all() {
-		if !p.dead() {
-			do(s.set(p))
-		}
-	}
-}
-
-func (s *Service) state(during network.State, d time.Duration) {
-	s.each(func(c connection) { c.Set(during) })
-	time.AfterFunc(d, func() { s.each(func(c connection) { c.Set(network.Up) }) })
+// begin begins a fault of this service.
+func (s *Service) begin(call string, lasts time.Duration, change func(*fault), problems ...string) {
+	s.fleet.t.Helper()
+	s.fleet.check(s.name+"."+call, append(problems, fromZero("d", lasts))...)
+	f := s.fault
+	change(&f)
+	s.fleet.faults.begin(f, lasts)
 }
 
 // Down makes the service refuse all connections for a time.
-func (s *Service) Down(d time.Duration) { s.state(network.Refuse, d) }
+func (s *Service) Down(d time.Duration) {
+	s.fleet.t.Helper()
+	s.begin("Down", d, func(f *fault) { f.state = network.Refuse })
+}
 
 // Hang makes the service answer nothing for a time: calls run into their timeouts.
-func (s *Service) Hang(d time.Duration) { s.state(network.Hang, d) }
+func (s *Service) Hang(d time.Duration) {
+	s.fleet.t.Helper()
+	s.begin("Hang", d, func(f *fault) { f.state = network.Hang })
+}
 
 // Slow makes each message to and from the service take longer for a time.
 func (s *Service) Slow(more, d time.Duration) {
-	s.each(func(c connection) { c.Slow(more) })
-	time.AfterFunc(d, func() { s.each(func(c connection) { c.Slow(0) }) })
+	s.fleet.t.Helper()
+	s.begin("Slow", d, func(f *fault) { f.more = more }, fromZero("more", more))
 }
 
 // Lose makes a share of the answers, from 0 to 1, get lost for a time: the caller does not know what became of its
 // call.
-func (s *Service) Lose(share float64, d time.Duration) {
-	s.each(func(c connection) { c.Lose(share) })
-	time.AfterFunc(d, func() { s.each(func(c connection) { c.Lose(0) }) })
+func (s *Service) Lose(part float64, d time.Duration) {
+	s.fleet.t.Helper()
+	s.begin("Lose", d, func(f *fault) { f.lose = part }, share("share", part))
 }
 
 // errAway is why a store that is down does not answer.
@@ -95,27 +89,17 @@ func (r *reach) travel(ctx context.Context, limit, key string, applied bucket.Ap
 	return &bucket.UnavailableError{Bucket: bucket.Name(limit, key), Applied: applied, Err: err}
 }
 
-func (r *reach) Apply(
-	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
-) ([]bucket.Answer, error) {
-	if err := r.travel(ctx, limit.Name, key, bucket.AppliedNo); err != nil {
-		return nil, err
-	}
-	answers, err := r.Store.Apply(ctx, limit, key, requests)
-	if err != nil {
-		return nil, err
-	}
-	if err = r.travel(ctx, limit.Name, key, bucket.AppliedMaybe); err != nil {
-		return nil, err
-	}
-	return answers, nil
-}
-
-func (r *reach) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+func (r *reach) Update(ctx context.Context, limit, key string, change reservations.Change) error {
 	if err := r.travel(ctx, limit, key, bucket.AppliedNo); err != nil {
-		return bucket.Bucket{}, time.Time{}, err
+		return err
 	}
-	return r.Store.Load(ctx, limit, key)
+	if err := r.Store.Update(ctx, limit, key, change); err != nil {
+		return err
+	}
+	if c, ok := change.(*bucket.Change); ok && len(c.Requests) == 0 {
+		return nil
+	}
+	return r.travel(ctx, limit, key, bucket.AppliedMaybe)
 }
 
 func (r *reach) Reset(ctx context.Context, limit, key string) error {

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -16,7 +16,7 @@ type tracker struct {
 	fleet *Fleet
 
 	mu       sync.Mutex // guards what is below
-	all      map[scheduler.Task]*tracked
+	all      map[waitlist.Task]*tracked
 	starts   []*tracked // first starts, in order
 	waiting  map[string]int
 	late     []time.Duration // of each start
@@ -29,7 +29,7 @@ type tracker struct {
 
 // tracked is what is known of one task.
 type tracked struct {
-	task       scheduler.Task
+	task       waitlist.Task
 	line       string // tasks of one line start in the order of their arrival
 	flow       string
 	arrived    time.Time
@@ -40,6 +40,7 @@ type tracked struct {
 	done       int // successful ends
 	failed     bool
 	ended      bool
+	unsent     bool // waits at its producer
 }
 
 // step is a moment at which the number of waiting tasks changed.
@@ -49,13 +50,13 @@ type step struct {
 }
 
 func newTracker(f *Fleet) *tracker {
-	tr := &tracker{fleet: f, all: map[scheduler.Task]*tracked{}, waiting: map[string]int{}, none: make(chan struct{})}
+	tr := &tracker{fleet: f, all: map[waitlist.Task]*tracked{}, waiting: map[string]int{}, none: make(chan struct{})}
 	close(tr.none)
 	return tr
 }
 
 // enqueued notes a task that was enqueued, or is about to be, and arrived at a time.
-func (tr *tracker) enqueued(task scheduler.Task, args tasks.Args, arrived time.Time) {
+func (tr *tracker) enqueued(task waitlist.Task, args tasks.Args, arrived time.Time) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	t := tr.task(task)
@@ -65,7 +66,7 @@ func (tr *tracker) enqueued(task scheduler.Task, args tasks.Args, arrived time.T
 		charges := c.Charges()
 		t.line, t.flow = lineOf(charges), flowOf(charges)
 		if len(charges) == 1 && t.deliveries == 0 { // of several limits, an event says for which one it waits
-			tr.wait(t, charges[0].Bucket())
+			tr.wait(t, charges[0].Bucket().String())
 		}
 	}
 }
@@ -74,7 +75,7 @@ func (tr *tracker) enqueued(task scheduler.Task, args tasks.Args, arrived time.T
 func lineOf(charges []reservations.Charge) string {
 	var name strings.Builder
 	for _, c := range charges {
-		name.WriteString(c.Bucket() + "\x00" + c.Flow + "\x00" + c.Priority + "\x00")
+		name.WriteString(c.Bucket().String() + "\x00" + c.Flow + "\x00" + c.Priority + "\x00")
 		if c.Urgent {
 			name.WriteString("urgent")
 		}
@@ -92,7 +93,7 @@ func flowOf(charges []reservations.Charge) string {
 }
 
 // task returns the record of a task, and makes it if it is new. It requires that tr.mu is held.
-func (tr *tracker) task(id scheduler.Task) *tracked {
+func (tr *tracker) task(id waitlist.Task) *tracked {
 	t := tr.all[id]
 	if t == nil {
 		t = &tracked{task: id, arrived: time.Now()}
@@ -135,7 +136,8 @@ func (tr *tracker) count(bucket string, by int) {
 func (tr *tracker) event(e worker.Event) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	t := tr.task(scheduler.Task{Queue: e.Task.Queue, ID: e.Task.ID})
+	t := tr.task(waitlist.Task{Queue: e.Task.Queue, ID: e.Task.ID})
+	t.unsent = false
 	switch e.Kind { //nolint:exhaustive // the others change nothing for a task
 	case worker.KindStarted:
 		t.deliveries++
@@ -151,11 +153,11 @@ func (tr *tracker) event(e worker.Event) {
 	case worker.KindDeferred:
 		t.deliveries++
 		if e.Charge.Limit != "" {
-			tr.wait(t, e.Charge.Bucket())
+			tr.wait(t, e.Charge.Bucket().String())
 		}
 	case worker.KindRefused:
 		if len(e.Charges) > 0 {
-			tr.wait(t, e.Charges[len(e.Charges)-1].Bucket())
+			tr.wait(t, e.Charges[len(e.Charges)-1].Bucket().String())
 		}
 	case worker.KindSucceeded:
 		t.done++
@@ -185,8 +187,17 @@ func (tr *tracker) hasEnded(t *tracked) bool {
 	return t.ended
 }
 
+// waitsAtProducer notes whether a task waits to be enqueued.
+func (tr *tracker) waitsAtProducer(task waitlist.Task, waits bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if t := tr.all[task]; t != nil {
+		t.unsent = waits
+	}
+}
+
 // withdrawn forgets a task that its producer could not enqueue.
-func (tr *tracker) withdrawn(task scheduler.Task) {
+func (tr *tracker) withdrawn(task waitlist.Task) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if t := tr.all[task]; t != nil && t.deliveries == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/metric"
+	"github.com/headway-go/headway/internal/state/metric"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -31,21 +31,19 @@ func (s *store) Identity(ctx context.Context) (reservations.Identity, error) {
 	return reservations.Identity{}, nil
 }
 
-func (s *store) Apply(
-	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
-) (answers []bucket.Answer, err error) {
-	defer s.note("apply", time.Now(), &err)
-	return s.Store.Apply(ctx, limit, key, requests)
+// Update measures a change as "apply", and one that only reads as "load".
+func (s *store) Update(ctx context.Context, limit, key string, change reservations.Change) (err error) {
+	operation := "apply"
+	if c, ok := change.(*bucket.Change); ok && len(c.Requests) == 0 {
+		operation = "load"
+	}
+	defer s.note(operation, time.Now(), &err)
+	return s.Store.Update(ctx, limit, key, change)
 }
 
 func (s *store) Reset(ctx context.Context, limit, key string) (err error) {
 	defer s.note("reset", time.Now(), &err)
 	return s.Store.Reset(ctx, limit, key)
-}
-
-func (s *store) Load(ctx context.Context, limit, key string) (b bucket.Bucket, now time.Time, err error) {
-	defer s.note("load", time.Now(), &err)
-	return s.Store.Load(ctx, limit, key)
 }
 
 // note counts a call that ends now, with its error.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/headway-go/headway/internal/metric"
+	"github.com/headway-go/headway/internal/state/metric"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -72,7 +72,7 @@ func (m *Metrics) started(s worker.Event) {
 
 func (m *Metrics) finished(f worker.Event) {
 	c := m.of(f.Task)
-	if !f.Foreign {
+	if !f.NotStarted {
 		c.running.Dec()
 	}
 	if f.Kind == worker.KindSucceeded {

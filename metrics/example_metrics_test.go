@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/reservations/redisstore"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -24,7 +25,7 @@ func Example() {
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = client.Close() }()
-	store := memstore.New(nil) // your buckets
+	store := memstore.New() // your buckets
 	limits := []reservations.Limit{{Name: "tenant", Meters: []reservations.Meter{reservations.PerSecond("requests", 10)}}}
 
 	m := metrics.New(metrics.Config{Keys: map[string]int{"tenant": 50}})
@@ -41,6 +42,7 @@ func Example() {
 	if err = m.Watch(client, limiter); err != nil { // buckets, waitlists, queues
 		log.Fatal(err)
 	}
+	m.WatchRecords(redisstore.Documents(client)) // batches, dead tasks
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m)
 

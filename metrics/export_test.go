@@ -7,8 +7,10 @@ import (
 
 // Read reads the state of the fleet now.
 func (m *Metrics) Read(ctx context.Context) {
-	for _, name := range []string{serviceRedis, serviceBuckets} { // whose keys are of the waitlists
-		m.fleet.read(ctx, name, m.fleet.parts[name])
+	for _, name := range []string{serviceRedis, serviceBuckets, serviceRecords} { // keys are of the waitlists
+		if p := m.fleet.parts[name]; p != nil {
+			m.fleet.read(ctx, name, p)
+		}
 	}
 }
 

@@ -60,10 +60,10 @@ func bundleAt(tb testing.TB, addr string, config metrics.Config) *bundle {
 	b.client.AddHook(b.metrics.RedisHook())
 	tb.Cleanup(func() { _ = b.client.Close() })
 	var err error
-	b.limiter, err = reservations.New(b.metrics.Store(memstore.New(nil)), []reservations.Limit{{
+	b.limiter, err = reservations.New(b.metrics.Store(memstore.New()), []reservations.Limit{{
 		Name: "api", MaxWait: 0,
 		Meters: []reservations.Meter{
-			{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 10, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 10},
 		},
 	}}, reservations.Config{})
 	if err != nil {
@@ -120,9 +120,9 @@ func gather(tb testing.TB, from prometheus.Gatherer) map[string]*dto.MetricFamil
 // await polls: a read ends too late if the machine stalls.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	for patience := time.Now().Add(30 * time.Second); !done(); <-time.After(10 * time.Millisecond) {
+	for patience := time.Now().Add(3 * time.Minute); !done(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(patience) {
-			tb.Fatalf("not in 30 s: %s", what)
+			tb.Fatalf("not in 3 minutes: %s", what)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/metric"
-	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/state/metric"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -34,6 +34,7 @@ const (
 const (
 	serviceRedis   = "redis"
 	serviceBuckets = "buckets"
+	serviceRecords = "records"
 )
 
 // fleet reads the state that the whole fleet shares, in the background. Each service is read by itself: one that hangs
@@ -44,15 +45,19 @@ type fleet struct {
 	cancel context.CancelFunc
 	reads  sync.WaitGroup
 
-	reader    overview.Reader
+	client    redis.UniversalClient
+	reader    state.Reader
 	inspector *asynq.Inspector
+	records   *records // nil before [Metrics.WatchRecords]
 
 	mu      sync.Mutex // guards what is below
 	scraped time.Time
-	parts   map[string]*part             // by service; none before Watch
-	lists   map[string][]engine.Waitlist // by limit, of the last read
-	buckets []overview.Bucket            // of the last read
-	viewed  time.Time                    // when it began
+	parts   map[string]*part                 // by service. None before Watch.
+	shared  state.Snapshot                   // of the last read of Redis, without limits
+	lists   map[string][]dispatcher.Waitlist // by limit, of the last read
+	buckets []state.Bucket                   // of the last read
+	viewed  time.Time                        // when it began
+	batches []state.Batch                    // of the last count
 }
 
 // part is what was last read of one service.
@@ -82,7 +87,8 @@ func (m *Metrics) Watch(client redis.UniversalClient, limiter *reservations.Limi
 	f := m.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reader = overview.Reader{Limiter: limiter, Scheduler: s}
+	f.client = client
+	f.reader = state.Reader{Limiter: limiter, Scheduler: s}
 	f.inspector = asynq.NewInspectorFromRedisClient(client)
 	f.parts[serviceRedis] = &part{read: f.readRedis, first: make(chan struct{})}
 	if limiter != nil {
@@ -103,6 +109,9 @@ func (m *Metrics) Ready() error {
 	defer f.mu.Unlock()
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(f.parts)) {
+		if name == serviceRecords {
+			continue // without it, tasks wait with their results
+		}
 		if err := f.parts[name].answers(time.Now()); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 		}
@@ -215,7 +224,7 @@ func (f *fleet) send(to chan<- prometheus.Metric, now time.Time) {
 			answers = 1
 		}
 		to <- f.gauge(metric.Up, answers, name)
-		if p.at.IsZero() || now.Sub(p.at) > f.m.config.Stale {
+		if !p.fresh(now, f.m.config.Stale) {
 			complete = false
 			continue
 		}
@@ -227,14 +236,34 @@ func (f *fleet) send(to chan<- prometheus.Metric, now time.Time) {
 			to <- metric
 		}
 	}
+	if f.anyRead() {
+		for _, metric := range f.stuckMetrics(now) {
+			to <- metric
+		}
+	}
 	if complete {
 		to <- f.gauge(metric.ReadAge, unix(oldest))
 		to <- f.gauge(metric.ReadSeconds, longest.Seconds())
 	}
 }
 
+// anyRead says whether a read of a service has ended. The caller holds the lock.
+func (f *fleet) anyRead() bool {
+	for _, p := range f.parts {
+		if p.ended() {
+			return true
+		}
+	}
+	return false
+}
+
 // ended says whether a read has ended.
 func (p *part) ended() bool { return p.err != nil || !p.at.IsZero() }
+
+// fresh says whether what was last read of the service is exported. A service that is not there has nothing.
+func (p *part) fresh(now time.Time, stale time.Duration) bool {
+	return p != nil && !p.at.IsZero() && now.Sub(p.at) <= stale
+}
 
 // answers is nil if the service was read the last time, and no read of it hangs.
 func (p *part) answers(now time.Time) error {

@@ -9,13 +9,19 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 )
 
 // failing is a store that is away.
 type failing struct{ reservations.Store }
+
+func (s failing) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, bucket.Applier(s.Store), s.Load)
+}
 
 func (failing) Load(context.Context, string, string) (bucket.Bucket, time.Time, error) {
 	return bucket.Bucket{}, time.Time{}, reservations.ErrUnavailable
@@ -26,6 +32,10 @@ type hung struct {
 	reservations.Store
 
 	asked chan struct{}
+}
+
+func (h hung) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, bucket.Applier(h.Store), h.Load)
 }
 
 func (h hung) Load(ctx context.Context, _, _ string) (bucket.Bucket, time.Time, error) {
@@ -41,15 +51,17 @@ func (h hung) Load(ctx context.Context, _, _ string) (bucket.Bucket, time.Time, 
 func TestShowsTheFleet(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{Keys: map[string]int{"api": 5}})
+	testenv.Serve(t, b.client, "default")
 	for range 3 {
 		b.enqueue(t, call{Key: "acme", Cost: 10})
 	}
 	b.enqueue(t, call{Cost: 10})
-	if _, err := b.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, time.Minute); err != nil {
+	if _, err := inside.Of(b.limiter).Block(t.Context(), reservations.Charge{Limit: "api"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	quota := reservations.Refusal{Reason: reservations.ReasonQuota}
-	if _, err := b.limiter.Refuse(t.Context(), reservations.Charge{Limit: "api", Key: "acme"}, quota); err != nil {
+	quota := &reservations.RetryAfterError{Reason: reservations.ReasonQuota}
+	acme := reservations.Charge{Limit: "api", Key: "acme"}
+	if _, err := inside.Of(b.limiter).Refuse(t.Context(), acme, quota, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	before := time.Now()
@@ -57,7 +69,7 @@ func TestShowsTheFleet(t *testing.T) {
 	wantValue(t, got, 1, "headway_bucket_stopped", "acme", "api", "quota")
 	wantValue(t, got, 0, "headway_bucket_stopped", "acme", "api", "key")
 	wantValue(t, got, 0, "headway_bucket_stopped", "", "api", "quota")
-	shown, err := overview.Reader{Limiter: b.limiter, Scheduler: b.sched}.One(t.Context(), "api", "acme")
+	shown, err := state.Reader{Limiter: b.limiter, Scheduler: b.sched}.One(t.Context(), "api", "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +89,12 @@ func TestShowsTheFleet(t *testing.T) {
 			t.Errorf("%s is %v, limits show says %v", name, is, want)
 		}
 	}
-	end, _ := value(got["headway_waitlist_end_timestamp_seconds"], "acme", "api")
-	if early, late := float64(before.Unix())+*shown.EndIn-10, float64(time.Now().Unix())+*shown.EndIn+10; end < early ||
+	other, err := state.Reader{Limiter: b.limiter, Scheduler: b.sched}.One(t.Context(), "api", "")
+	if err != nil || other.EndIn == nil {
+		t.Fatal(other, err)
+	}
+	end, _ := value(got["headway_waitlist_end_timestamp_seconds"], "", "api")
+	if early, late := float64(before.Unix())+*other.EndIn-10, float64(time.Now().Unix())+*other.EndIn+10; end < early ||
 		end > late {
 		t.Errorf("the waitlist ends at %v, limits show says %v to %v", end, early, late)
 	}

@@ -95,13 +95,17 @@ func TestBoundsLimits(t *testing.T) {
 // corrupt is a store one of whose buckets can't be read.
 type corrupt struct{ reservations.Store }
 
+func (c corrupt) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, bucket.Applier(c.Store), c.Load)
+}
+
 func (c corrupt) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	if key == "evil" {
 		return bucket.Bucket{}, time.Time{}, &bucket.UnavailableError{
 			Bucket: key, BucketOnly: true, Err: errors.New("corrupt"),
 		}
 	}
-	return c.Store.Load(ctx, limit, key)
+	return bucket.Read(ctx, c.Store, limit, key)
 }
 
 // One bucket that can't be read hides no other one, and is no outage of the store.
@@ -110,7 +114,7 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 	b := newBundle(t, metrics.Config{})
 	m := metrics.New(metrics.Config{Keys: map[string]int{"api": 5}, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(m.Close)
-	limiter, err := reservations.New(corrupt{memstore.New(nil)}, []reservations.Limit{
+	limiter, err := reservations.New(corrupt{memstore.New()}, []reservations.Limit{
 		{Name: "api", Meters: []reservations.Meter{reservations.PerMinute("tokens", 60)}},
 	}, reservations.Config{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/headway-go/headway/internal/metric"
+	"github.com/headway-go/headway/internal/state/metric"
 )
 
 // Config holds the settings of Metrics. The zero value is ready to use.

@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/headway-go/headway/internal/metric"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/state/metric"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -35,8 +37,8 @@ func all(e func(worker.Event)) {
 	e(worker.Event{Kind: worker.KindSettled, Task: ref("a"), Charge: charges[0], Err: reservations.ErrUnavailable})
 	e(worker.Event{Kind: worker.KindSynced, Task: ref("a"), Charge: charges[0]})
 	e(worker.Event{
-		Task: ref("d"), Charges: charges, Kind: worker.KindRefused, Foreign: true,
-		Err: tasks.RetryAfter(time.Second, errors.New("429")),
+		Task: ref("d"), Charges: charges, Kind: worker.KindRefused, NotStarted: true,
+		Err: reservations.RetryAfter(time.Second, errors.New("429")),
 	})
 }
 
@@ -44,14 +46,17 @@ func all(e func(worker.Event)) {
 func TestExportsWhatIsListed(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, metrics.Config{})
+	testenv.Serve(t, b.client, "default")
 	b.enqueue(t, call{Cost: 10})
 	b.enqueue(t, call{Cost: 10})
 	all(b.metrics.Event)
 	store := b.metrics.Store(failing{})
-	_, _, _ = store.Load(t.Context(), "api", "")
+	_, _, _ = bucket.Read(t.Context(), store, "api", "")
 	b.mongo(t)
 	_ = b.client.Do(t.Context(), "nonsense").Err()
 	_ = b.client.Do(t.Context(), "get", "none").Err()
+	in, _ := records(t)
+	b.metrics.WatchRecords(in)
 	exported := b.gather(t)
 	types := map[metric.Type]dto.MetricType{
 		metric.Counter: dto.MetricType_COUNTER, metric.Gauge: dto.MetricType_GAUGE,

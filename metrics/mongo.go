@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/metric"
+	"github.com/headway-go/headway/internal/state/metric"
 )
 
 // Mongo measures the commands of a MongoDB client: pass it to mongostore.Connect, or call it with the settings of your

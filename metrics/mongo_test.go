@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -25,10 +25,11 @@ func (b *bundle) mongo(t *testing.T) {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	db := client.Database(database)
-	results := batches.New(db, batches.Options{})
+	in := mongostore.Documents(db)
+	results := batches.New(in, batches.Options{})
 	_, _ = results.Batch(t.Context(), "none")
 	_, _ = results.Batch(t.Context(), "none")
-	_, _ = deadtasks.New(db, deadtasks.Options{}).Count(t.Context(), deadtasks.Filter{})
+	_, _ = deadtasks.New(in, deadtasks.Options{}).Count(t.Context(), deadtasks.Filter{})
 	if err = db.RunCommand(t.Context(), bson.D{{Key: "nonsense", Value: 1}}).Err(); err == nil {
 		t.Fatal("MongoDB knows the command")
 	}
@@ -41,7 +42,7 @@ func TestMeasuresMongoDB(t *testing.T) {
 	b.mongo(t)
 	got := b.gather(t)
 	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "headway_batches", "find")
-	wantValue(t, got, 1, "headway_mongo_call_duration_seconds", "headway_dead", "aggregate")
+	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "headway_dead", "aggregate")
 	wantValue(t, got, 1, "headway_mongo_errors_total", "", "nonsense")
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/metric"
-	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/state/metric"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -19,7 +20,7 @@ var ErrNoAnswer = errors.New("metrics: no answer")
 
 // readRedis reads queues, the dispatcher, and waitlists.
 func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
-	duty, err := f.reader.Scheduler.Engine().OnDuty(ctx)
+	duty, err := inside.Of(f.reader.Scheduler).OnDuty(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,17 +29,18 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 		onDuty = 1
 	}
 	all := []prometheus.Metric{f.gauge(metric.Dispatcher, onDuty)}
-	queues, err := overview.Queues(f.inspector)
+	queues, err := state.Queues(f.inspector)
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, f.queueMetrics(queues)...)
-	if f.reader.Limiter == nil {
-		return all, nil
+	shared := state.Snapshot{At: now, Duty: duty, Queues: queues}
+	if err = shared.ReadWorkers(ctx, f.client); err != nil {
+		return nil, err
 	}
-	found := map[string][]engine.Waitlist{}
-	for _, limit := range f.reader.Limiter.Limits().Names() {
-		lists, more, err := f.reader.Scheduler.Engine().Waitlists(ctx, limit, overview.WaitlistsMost)
+	found := map[string][]dispatcher.Waitlist{}
+	for _, limit := range f.limits() {
+		lists, more, err := inside.Of(f.reader.Scheduler).Waitlists(ctx, limit, state.WaitlistsMost)
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +49,16 @@ func (f *fleet) readRedis(ctx context.Context, now time.Time) ([]prometheus.Metr
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lists = found
+	f.lists, f.shared = found, shared
 	return all, nil
+}
+
+// limits are the names of the limits that the process knows.
+func (f *fleet) limits() []string {
+	if f.reader.Limiter == nil {
+		return nil
+	}
+	return inside.Of(f.reader.Limiter).Limits().Names()
 }
 
 // queueMetrics adds up the queues that share a label.
@@ -78,19 +88,15 @@ func (f *fleet) queueMetrics(queues []*asynq.QueueInfo) (all []prometheus.Metric
 
 // waitlistMetrics adds up the waitlists that share a label.
 func (f *fleet) waitlistMetrics(
-	limit string, lists []engine.Waitlist, more bool, now time.Time,
+	limit string, lists []dispatcher.Waitlist, more bool, now time.Time,
 ) (all []prometheus.Metric) {
-	var none overview.Bucket
-	goal := f.m.config.WaitGoal
-	if known, err := f.reader.Limiter.Limits().For(limit, ""); err == nil {
+	var none state.Bucket
+	if known, err := inside.Of(f.reader.Limiter).Limits().For(limit, ""); err == nil {
 		for _, meter := range known.Meters { // not any that Redis may have
-			none.Meters = append(none.Meters, overview.Meter{Meter: meter.Name})
-		}
-		if known.MaxWait > 0 {
-			goal = known.MaxWait
+			none.Meters = append(none.Meters, state.Meter{Meter: meter.Name})
 		}
 	}
-	sums := map[string]overview.Bucket{"": none}
+	sums := map[string]state.Bucket{"": none}
 	for _, l := range lists {
 		label := f.m.keys.label(limit, l.Key)
 		sum, ok := sums[label]
@@ -99,7 +105,8 @@ func (f *fleet) waitlistMetrics(
 		}
 		sums[label] = sum.With(l)
 	}
-	all = append(all, f.gauge(metric.WaitGoal, goal.Seconds(), limit), f.gauge(metric.Truncated, truth(more), limit))
+	all = append(all, f.gauge(metric.WaitGoal, f.goal(limit).Seconds(), limit),
+		f.gauge(metric.Truncated, truth(more), limit))
 	for key, sum := range sums {
 		all = append(all,
 			f.gauge(metric.WaitingTasks, float64(sum.Waiting), limit, key, "waiting"),
@@ -117,8 +124,8 @@ func (f *fleet) waitlistMetrics(
 // readBuckets reads the bucket that all keys share of each limit, and the buckets of keys that have a label. Its
 // metrics are made with the waitlists.
 func (f *fleet) readBuckets(ctx context.Context, now time.Time) ([]prometheus.Metric, error) {
-	buckets := []overview.Bucket{}
-	for _, limit := range f.reader.Limiter.Limits().Names() {
+	buckets := []state.Bucket{}
+	for _, limit := range inside.Of(f.reader.Limiter).Limits().Names() {
 		found, err := f.reader.Buckets(ctx, limit, append([]string{""}, f.m.keys.of(limit)...))
 		if err != nil {
 			return nil, err
@@ -137,11 +144,7 @@ func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
 		if b.Fault != "" {
 			continue
 		}
-		for _, l := range f.lists[b.Limit] {
-			if l.Key == b.Key {
-				b = b.With(l)
-			}
-		}
+		b = f.listed(b)
 		key, until := f.m.keys.label(b.Limit, b.Key), 0.
 		if b.Blocked > 0 {
 			until = unix(f.viewed) + b.Blocked
@@ -162,7 +165,7 @@ func (f *fleet) bucketMetrics() (all []prometheus.Metric) {
 }
 
 // refilled are the tokens that come back every second now: an adaptive meter changes its rate.
-func refilled(m overview.Meter) float64 {
+func refilled(m state.Meter) float64 {
 	if m.Kind == string(reservations.KindInFlight) || m.Period <= 0 {
 		return 0
 	}

@@ -16,7 +16,7 @@ import (
 func TestHostileAnswersKeepTheBounds(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{{
-		Name: "r", Rate: 1, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited,
+		Name: "r", Rate: 1, Period: time.Second, Capacity: 5,
 		Adaptive: reservations.Adaptive{Max: 50, Ramp: time.Minute},
 	}}}
 	amounts := []float64{0, -1, 1e-300, 1, 4, 5, 1e15, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64}
@@ -40,14 +40,14 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 			if r.Op = bucket.OpSync; random.IntN(2) == 0 {
 				r.Op = []bucket.Op{bucket.OpBlock, bucket.OpRefuse}[random.IntN(2)]
 			}
-			b, _ = bucket.Step(b, limit.Rules(), now, r)
+			b, _ = bucket.Step(b, bucket.Rules(limit), now, r)
 			check(fmt.Sprintf("%s of %v for %v", r.Op, r.Tokens, r.For))
 		}
 		b.Meters[0].Slowed = []time.Time{b.Meters[0].Slowed, {}, now.AddDate(100, 0, 0)}[seed%3]
-		b, _ = bucket.Step(b, limit.Rules(), now, bucket.Request{Op: bucket.OpUnblock})
+		b, _ = bucket.Step(b, bucket.Rules(limit), now, bucket.Request{Op: bucket.OpUnblock})
 		for range 400 { // half a second each, and tasks take all that comes back
 			now = now.Add(500 * time.Millisecond)
-			b, _ = bucket.Step(b, limit.Rules(), now, bucket.Request{
+			b, _ = bucket.Step(b, bucket.Rules(limit), now, bucket.Request{
 				Op: bucket.OpStart, Promoted: true, Tokens: []float64{max(0, b.Meters[0].Filling.Rate)},
 			})
 			check("a start")
@@ -55,7 +55,7 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 		if rate := b.Meters[0].Filling.Rate; rate < 49 {
 			t.Errorf("seed %d: the rate has climbed to %v", seed, rate)
 		}
-		b, _ = bucket.Step(b, limit.Rules(), now.Add(time.Second), bucket.Request{
+		b, _ = bucket.Step(b, bucket.Rules(limit), now.Add(time.Second), bucket.Request{
 			Op: bucket.OpBlock, For: time.Second,
 		})
 		if rate := b.Meters[0].Filling.Rate; rate > 40 {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -23,7 +24,7 @@ func finding(ramp time.Duration) reservations.Meter {
 }
 
 func step(b bucket.Bucket, l reservations.Limit, at float64, r bucket.Request) bucket.Bucket {
-	b, _ = bucket.Step(b, l.Rules(), clock(at), r)
+	b, _ = bucket.Step(b, bucket.Rules(l), clock(at), r)
 	return b
 }
 
@@ -109,12 +110,12 @@ func TestAdaptiveFollowsItsLimit(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
 	b := step(step(bucket.Bucket{}, l, 0, start(150)), l, 150, start(0))
-	if !b.Follows(l.Rules()) {
+	if !b.Follows(bucket.Rules(l)) {
 		t.Error("a bucket that has found a rate does not follow its limit")
 	}
 	lower := limitOf(finding(0))
 	lower.Meters[0].Adaptive.Max = 40
-	if b.Follows(lower.Rules()) {
+	if b.Follows(bucket.Rules(lower)) {
 		t.Error("the bucket follows bounds that it has not")
 	}
 	wantRate(t, step(b, lower, 150, refresh()), 40)
@@ -140,7 +141,7 @@ func TestAdaptiveIsPlannedByItsPresentRate(t *testing.T) {
 	asks := []bucket.Ask{{Tokens: reservations.Tokens{"tokens": 5}}, {Tokens: reservations.Tokens{"tokens": 5}}}
 	now := clock(150)
 	starts := known.Plan(now, asks, now.Add(time.Hour))
-	_, o := bucket.Step(b, l.Rules(), now, promoted(5))
+	_, o := bucket.Step(b, bucket.Rules(l), now, promoted(5))
 	if want := o.RetryAt; !starts[0].Equal(want) || starts[1].Sub(starts[0]) != 50*time.Millisecond {
 		t.Errorf("planned at %v, want at %v and 50 ms later", starts, want)
 	}
@@ -151,14 +152,14 @@ func TestAdaptiveIsPlannedByItsPresentRate(t *testing.T) {
 
 func TestAdaptiveIsFixedByAnOverride(t *testing.T) {
 	t.Parallel()
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{limitOf(finding(0))}, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{limitOf(finding(0))}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := limiter.SetOverrides([]reservations.Override{perMinute("fleet", "tokens", 600)}); err != nil {
+	if err := inside.Of(limiter).SetOverrides([]reservations.Override{perMinute("fleet", "tokens", 600)}); err != nil {
 		t.Fatal(err)
 	}
-	l, _ := limiter.Limits().For("fleet", "")
+	l, _ := inside.Of(limiter).Limits().For("fleet", "")
 	if l.Meters[0].Adaptive.Max != 0 || l.Meters[0].Rules().RatePerSecond() != 10 {
 		t.Errorf("with an override of 600/m there is %+v", l.Meters[0])
 	}
@@ -221,7 +222,7 @@ func TestAdaptiveHoldsItsBounds(t *testing.T) {
 				start(n), start(n), promoted(n), promoted(n), promoted(n), allow(n), block(.05), block(5), unblock(),
 				refresh(), synced(1, n/3), synced(0, 0), reserve(n),
 			}).Draw(t, "request")
-			b, o = bucket.Step(b, l.Rules(), clock(at), r)
+			b, o = bucket.Step(b, bucket.Rules(l), clock(at), r)
 			if now := b.Meters[0].Filling.Rate; now < m.Rate || now > m.Adaptive.Max {
 				t.Fatalf("rate %v, want from %v to %v", now, m.Rate, m.Adaptive.Max)
 			}
@@ -244,7 +245,7 @@ func TestAdaptiveShardsShareTheBounds(t *testing.T) {
 	t.Parallel()
 	l := limitOf(finding(0))
 	l.Shards = 4
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{l}, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{l}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

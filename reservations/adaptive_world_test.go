@@ -58,7 +58,7 @@ func (h *hidden) fill(at float64) {
 
 func (h *hidden) ask(at float64, r bucket.Request) bucket.Answer {
 	var o bucket.Answer
-	h.bucket, o = bucket.Step(h.bucket, h.limit.Rules(), clock(at), r)
+	h.bucket, o = bucket.Step(h.bucket, bucket.Rules(h.limit), clock(at), r)
 	return o
 }
 
@@ -132,7 +132,7 @@ func TestAdaptiveFindsAHiddenLimit(t *testing.T) {
 					t.Parallel()
 					h := &hidden{rates: []float64{rate, rate, rate / 2, rate}, phase: 180, burst: burst, headers: headers}
 					h.limit = limitOf(reservations.Meter{
-						Name: "m", Rate: rate / 5, Period: time.Second, Capacity: rate, MaxReserved: reservations.Unlimited,
+						Name: "m", Rate: rate / 5, Period: time.Second, Capacity: rate,
 						Adaptive: reservations.Adaptive{Max: 2 * rate},
 					})
 					h.run()

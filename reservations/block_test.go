@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -32,14 +33,14 @@ func TestLimiterBlock(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	l.mustStart(t, chargeOf("steady", 10)) // another bucket
-	if o, err := l.Start(ctx, c); err != nil || o.State != reserved || o.Wait() != 5100*time.Millisecond {
+	if o, err := l.Ask(ctx, c); err != nil || o.State != reserved || o.Wait() != 5100*time.Millisecond {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := l.Unblock(ctx, "steady", "k"); err != nil || len(o) != 1 || !o[0].Bucket.Blocked.IsZero() {
 		t.Errorf("%+v, %v", o, err)
 	}
 	c.Held = reserved
-	if o, err := l.Start(ctx, c); err != nil || !o.Started() ||
+	if o, err := l.Ask(ctx, c); err != nil || !o.Started() ||
 		o.Hold != 100*time.Millisecond {
 		t.Errorf("after an unblock: %+v, %v", o, err)
 	}
@@ -81,7 +82,7 @@ func TestLimiterBlockRepeats(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				took, calls := time.Since(start), l.store.asked()
-				if took > min(c.length, c.limit, reservations.MaxBlockDefault) {
+				if took > min(c.length, c.limit, bucket.MaxBlockDefault) {
 					t.Errorf("took %v", took)
 				}
 				if last := calls[len(calls)-1][0].For; len(calls) < 4 || calls[0][0].For != c.length || last >= c.length ||

@@ -83,9 +83,9 @@ func TestStepLimitsChange(t *testing.T) {
 			t.Parallel()
 			var b bucket.Bucket
 			for i, turn := range c.turns {
-				changed := i > 0 && (!b.Follows(turn.limit.Rules()) || turn.r.Op != bucket.OpRefresh)
-				next, o := bucket.Step(b, turn.limit.Rules(), clock(turn.at), turn.r)
-				if near(t, balances(next), turn.want...); !next.Follows(turn.limit.Rules()) {
+				changed := i > 0 && (!b.Follows(bucket.Rules(turn.limit)) || turn.r.Op != bucket.OpRefresh)
+				next, o := bucket.Step(b, bucket.Rules(turn.limit), clock(turn.at), turn.r)
+				if near(t, balances(next), turn.want...); !next.Follows(bucket.Rules(turn.limit)) {
 					t.Errorf("turn %d: %+v does not follow", i, next)
 				}
 				if i > 0 && (next.Version > b.Version) != changed {
@@ -123,7 +123,7 @@ func TestStepMetersComeAndGo(t *testing.T) {
 		{15, both, refresh(), []float64{10, 10, 1, 1}, []string{"a", "b"}},
 	} {
 		version := got.Version
-		got, _ = bucket.Step(got, c.limit.Rules(), clock(c.at), c.r)
+		got, _ = bucket.Step(got, bucket.Rules(c.limit), clock(c.at), c.r)
 		near(t, balances(got), c.want...)
 		var meters []string
 		for _, m := range got.Meters {
@@ -140,7 +140,7 @@ func TestStepMetersAreBounded(t *testing.T) {
 	t.Parallel()
 	var b bucket.Bucket
 	for i := range 100 {
-		b, _ = bucket.Step(b, limitOf(perSecond("m"+string(rune('0'+i)), 1, 10, inf)).Rules(), clock(0), start(10))
+		b, _ = bucket.Step(b, bucket.Rules(limitOf(perSecond("m"+string(rune('0'+i)), 1, 10, inf))), clock(0), start(10))
 	}
 	if len(b.Meters) != 17 {
 		t.Errorf("%d meters", len(b.Meters))

@@ -1,15 +1,16 @@
 package reservations
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/text/nearest"
 )
 
 // Tokens are amounts by the name of a meter. A charge names each meter of its limit, with zero for nothing; only
@@ -33,7 +34,8 @@ func Unused(charges ...Charge) Tokens {
 type Charge struct {
 	// Limit is the name of the limit.
 	Limit string `json:"limit"`
-	// Key chooses the bucket of the limit, e.g. a tenant or a model. The empty key is the bucket that all share.
+	// Key chooses the bucket of the limit, e.g. a tenant or a model: at most 512 bytes. The empty key is the bucket that
+	// all share.
 	Key string `json:"key,omitempty"`
 	// Tokens are taken from each meter when the task starts, and corrected when it settles. Each meter of the limit is
 	// named, also with zero; otherwise the charge is ErrMeterLeftOut. MeterInFlight alone may be left out.
@@ -41,94 +43,87 @@ type Charge struct {
 	// Urgent lets the task use the headroom of the limit, and start before ordinary ones. It has no effect where the
 	// limit has no headroom.
 	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the task belongs to, e.g. a tenant, a user or a batch: at most MaxFlow bytes of UTF-8 without
-	// control characters. Flows whose tasks wait for a bucket share it by the limit's Weights, in tokens. Empty for a
-	// task with several charges means the bucket of the first one; for others, the flow of all tasks without a name.
+	// Flow names what the task belongs to below its tenant (TenantOf), e.g. a user or a batch: at most 128 bytes of
+	// UTF-8 without control characters. Flows of a tenant whose tasks wait for a bucket share the tenant's part of it by
+	// the limit's Weights, in tokens. Empty means the flow of all tasks without a name.
 	Flow string `json:"flow,omitempty"`
 	// Priority is one of the limit's Priorities; empty means the lowest. It has no effect where the limit has none.
 	Priority string `json:"priority,omitempty"`
-	// Shard is the shard, from 1, of the bucket that answered for the charge, where its limit has Shards; zero until
-	// then. Outcome.Charge has it, and what follows.
-	Shard int `json:"shard,omitempty"`
-	// Held is what a task that has waited for the bucket holds there: StateReserved for promised tokens, StateWaiting for
-	// none. Empty for a new task. If it is lost, new tasks wait for the promised tokens once too often; the limit is not
-	// affected.
-	Held State `json:"held,omitempty"`
-	// Lease distinguishes the calls in flight of a bucket; zero for a charge that has not started, or needs none. The call
-	// has to have ended at LeaseEnd, on this machine's clock, unless Limiter.Keep renews the lease; Settle and Cancel end
-	// it. A lease that is not renewed ends by itself within 26 seconds, e.g. that of a process that was killed.
-	Lease    int64     `json:"-"`
-	LeaseEnd time.Time `json:"-"`
-	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Without it a settlement
-	// within 300 ms of the start may give too little back.
-	HoldEnd time.Time `json:"-"`
 	// Given is the limit itself, where the caller gives it with the charge, e.g. one that the program computes; its Name
 	// is set to Limit. Its bucket is that of Limit and Key, as for a configured limit, and follows the limit of the last
 	// call. It is for direct calls: a task can't carry a limit. A limit that is not valid, or has the name of a
 	// configured one, is ErrInvalidCharge wherever the charge is used. Nil means that Limit names a configured limit, or
 	// one that Config.Resolve knows.
 	Given *Limit `json:"-"`
+
+	answered `json:"-"`
 }
 
-// Bucket is the name of the charge's bucket as logs, waiting texts and stores show it: "limit" or "limit:key", with a
-// shard "limit#2:key".
-func (c Charge) Bucket() string { return bucket.Name(shardName(c.Limit, c.Shard), c.Key) }
-
-// ParseBucket is the inverse of Charge.Bucket: a charge without tokens for the bucket of that name.
-func ParseBucket(bucket string) Charge {
-	limit, key, _ := strings.Cut(bucket, ":")
-	c := Charge{Key: key}
-	c.Limit, c.Shard = splitShard(limit)
-	return c
+// answered is what the bucket has answered for a charge. It is for Headway's own packages: a user has no part in it. A
+// [Limiter] and the waitlists set it, and it does not travel with a task.
+type answered struct {
+	// Shard is the shard, from 1, of the bucket, where its limit has Shards; zero until it has answered.
+	Shard int
+	// Held is what a task that has waited for the bucket holds there: "reserved" for promised tokens, "waiting" for
+	// none. Empty for a new task. If it is lost, new tasks wait for the promised tokens once too often; the limit is not
+	// affected.
+	Held string
+	// Lease distinguishes the calls in flight of a bucket; zero for a charge that has not started, or needs none. The call
+	// has to have ended at LeaseEnd, on this machine's clock, unless [Grant.Keep] renews the lease; Settle and Cancel end
+	// it. A lease that is not renewed ends by itself within 26 seconds, e.g. that of a process that was killed.
+	Lease    int64
+	LeaseEnd time.Time
+	// HoldEnd says until when the start holds, on the store's clock; zero where it does not. Without it a settlement
+	// within 300 ms of the start may give too little back.
+	HoldEnd time.Time
 }
 
-// FlowOf is the flow of a call in the bucket of its last charge: the Flow of that charge, else the bucket of the first
-// of several. Empty where neither names one.
-func FlowOf(charges []Charge) string {
+// Equal returns whether both charges are the same. Tests with go-cmp need it, because a Charge has unexported fields.
+func (c Charge) Equal(other Charge) bool { return reflect.DeepEqual(c, other) }
+
+// Bucket names the bucket of the charge. Once a shard of the limit has answered, it is the bucket of this shard.
+func (c Charge) Bucket() BucketName { return BucketName{Limit: c.Limit, Key: c.Key, Shard: c.Shard} }
+
+// whole is the bucket of the charge without its shard: that of all shards.
+func (c Charge) whole() BucketName { return BucketName{Limit: c.Limit, Key: c.Key} }
+
+// TenantOf is the tenant of a call with these charges in a limit: the bucket of its first charge, if that is one of
+// another limit. Tenants share the limit, and each shares its part among its flows. Empty means the tenant of all calls
+// without one. A limit that a caller gave with its charge (Charge.Given) names no tenant.
+func TenantOf(charges []Charge, limit string) string {
+	for _, c := range charges {
+		switch {
+		case c.Limit == limit:
+			return ""
+		case c.Given == nil:
+			return c.whole().String()
+		}
+	}
+	return ""
+}
+
+// flowOf says whose a call is in the bucket of its last charge: its tenant's, else that of the Flow of that charge.
+// Empty where it names neither.
+func flowOf(charges []Charge) string {
 	if len(charges) == 0 {
 		return ""
 	}
 	last := charges[len(charges)-1]
-	if last.Flow == "" && charges[0].Limit != last.Limit {
-		return charges[0].Bucket()
-	}
-	return last.Flow
+	return cmp.Or(TenantOf(charges, last.Limit), last.Flow)
 }
 
-// shardName is the name of a limit's shard: "limit#2". Names of limits hold no '#'.
-func shardName(limit string, shard int) string {
-	if shard == 0 {
-		return limit
-	}
-	return limit + "#" + strconv.Itoa(shard)
-}
-
-// MaxKey bounds a key, in bytes: stores index it, and people read it.
-const MaxKey = 512
-
-// validateKey refuses a name that no limit can have, and a key that stores could not keep or people could not read as
-// it is. Such a key is above MaxKey or is not UTF-8, or it has a bad character: a control character, a line separator
-// or a character that turns the direction of writing. The error matches ErrInvalidCharge.
-func (c Charge) validateKey() error {
-	problem := bucket.NameProblem("key", c.Key, MaxKey)
-	if !nameShape.MatchString(c.Limit) {
-		problem = fmt.Sprintf("%q is no name of a limit, which has 1 to 64 letters, digits, '_', '-' or '.'",
-			bucket.ShortText(c.Limit))
-	}
-	if problem == "" {
-		return nil
-	}
-	c.Limit, c.Key = bucket.ShortText(c.Limit), bucket.ShortText(c.Key)
-	return &ChargeError{Charge: c, Err: ErrInvalidCharge, Problem: problem}
-}
-
-// validateNames refuses a charge that no limit can serve, whatever it takes: see validateKey, NameProblem for its flow,
-// and a priority that can't be the name of one. The error matches ErrInvalidCharge.
+// validateNames refuses a charge that no limit can serve, whatever it takes: for its bucket, its flow, or a priority
+// that can't be the name of one. The error matches ErrInvalidCharge.
 func (c Charge) validateNames() error {
-	if err := c.validateKey(); err != nil {
+	if err := c.Bucket().validate(); err != nil {
 		return err
 	}
-	problem := bucket.NameProblem("flow", c.Flow, MaxFlow)
+	return c.validateTerms()
+}
+
+// validateTerms is validateNames without the bucket.
+func (c Charge) validateTerms() error {
+	problem := bucket.NameProblem("flow", c.Flow, maxFlow)
 	if problem == "" && c.Priority != "" && !nameShape.MatchString(c.Priority) {
 		problem = fmt.Sprintf("priority %.64q must be 1 to 64 letters, digits, '_', '-' or '.'", c.Priority)
 	}
@@ -140,8 +135,8 @@ func (c Charge) validateNames() error {
 }
 
 // ValidateCharges refuses charges that can't start together, whatever their limits are. ErrInvalidCharge: the name of a
-// limit, a key, a flow or a priority is none, or an amount is no number from 0 to 1e15. ErrDuplicateCharge: two charges
-// are for the same limit and key. Limiter.Validate asks whether a limit can serve its charge.
+// limit, a key, a flow or a priority is none, or an amount is no number from 0 to 1e15. So are two charges for the same
+// limit and key. Limiter.Validate asks whether a limit can serve its charge.
 func ValidateCharges(charges []Charge) error {
 	for i, c := range charges {
 		if err := c.validateNames(); err != nil {
@@ -152,8 +147,8 @@ func ValidateCharges(charges []Charge) error {
 				return err
 			}
 		}
-		if slices.ContainsFunc(charges[:i], func(b Charge) bool { return b.Limit == c.Limit && b.Key == c.Key }) {
-			return &ChargeError{Charge: c, Err: ErrDuplicateCharge, Problem: c.Bucket() + ": add up what is taken from it"}
+		if slices.ContainsFunc(charges[:i], func(b Charge) bool { return b.whole() == c.whole() }) {
+			return c.fault(ErrInvalidCharge, "", "two charges are for %v: add up what is taken from it", c.Bucket())
 		}
 	}
 	return nil
@@ -174,13 +169,10 @@ func (c Charge) validateAmount(l Limit, meter string, n float64) error {
 	return c.validateNumber(meter, n)
 }
 
-// validate reports why the charge can never be served by the limit. ErrUnknownMeter: the limit does not have the meter.
-// ErrInvalidCharge: the key can't be stored, the flow or the priority is no name, or an amount is negative, not a
-// number or above 1e15. ErrChargeTooLarge: an amount is above what the meter, or one of its shards, can ever serve.
+// validate reports why the charge, whose names are good, can never be served by the limit. ErrUnknownMeter: the limit
+// does not have the meter. ErrInvalidCharge: an amount is negative, not a number or above 1e15. ErrChargeTooLarge: an
+// amount is above what the meter, or one of its shards, can ever serve.
 func (c Charge) validate(l Limit) error {
-	if err := c.validateNames(); err != nil {
-		return err
-	}
 	for name, n := range c.Tokens {
 		if err := c.validateAmount(l, name, n); err != nil {
 			return err

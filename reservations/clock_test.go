@@ -71,7 +71,7 @@ func TestStepWritesTheClockThatRanBack(t *testing.T) {
 		{20, dry(promoted(1)), 20, 0},
 		{20, promoted(1), 20, 1},
 	} {
-		got, _ := bucket.Step(b, ten(inf).Rules(), clock(c.at), c.r)
+		got, _ := bucket.Step(b, bucket.Rules(ten(inf)), clock(c.at), c.r)
 		if !got.At.Equal(clock(c.stored)) || got.Version != b.Version+c.more {
 			t.Errorf("at %v: %+v", c.at, got)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -25,6 +26,10 @@ type gatedStore struct {
 	calls [][]float64
 }
 
+func (s *gatedStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.Store))
+}
+
 func (s *gatedStore) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
@@ -37,7 +42,7 @@ func (s *gatedStore) Apply(
 	s.mu.Unlock()
 	select {
 	case <-s.gate:
-		return s.Store.Apply(ctx, limit, key, requests)
+		return bucket.Apply(ctx, s.Store, limit, key, requests)
 	case <-ctx.Done():
 		return nil, &bucket.UnavailableError{Bucket: limit.Name, Applied: bucket.AppliedMaybe, Err: ctx.Err()}
 	}
@@ -54,7 +59,7 @@ type coalesceBundle struct {
 // setupCoalesce is called in a synctest bubble, whose clock is the store's.
 func setupCoalesce(t *testing.T) *coalesceBundle {
 	t.Helper()
-	b := &coalesceBundle{t: t, store: &gatedStore{Store: memstore.New(nil), gate: make(chan struct{})}}
+	b := &coalesceBundle{t: t, store: &gatedStore{Store: memstore.New(), gate: make(chan struct{})}}
 	var err error
 	b.Limiter, err = reservations.New(b.store, []reservations.Limit{steady()},
 		reservations.Config{CallTimeout: time.Minute})
@@ -71,7 +76,7 @@ func (b *coalesceBundle) ask(
 	b.wg.Go(func() {
 		c := chargeOf("steady", tokens)
 		c.Key = key
-		check(b.Start(ctx, c))
+		check(b.Ask(ctx, c))
 	})
 	synctest.Wait()
 }
@@ -205,7 +210,7 @@ func TestLimiterSplitsCallsWhereTheLimitChanged(t *testing.T) {
 		b.ask(t.Context(), "", 10, b.waits(0))
 		b.ask(t.Context(), "", 5, b.waits(500*time.Millisecond))
 		slower := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: 10}
-		if err := b.SetOverrides([]reservations.Override{slower}); err != nil {
+		if err := inside.Of(b).SetOverrides([]reservations.Override{slower}); err != nil {
 			t.Fatal(err)
 		}
 		b.ask(t.Context(), "", 6, b.waits(2200*time.Millisecond)) // 11 promised, 5 a second
@@ -224,6 +229,10 @@ type contextStore struct {
 	seen chan context.Context
 }
 
+func (s contextStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.Store))
+}
+
 func (s contextStore) Apply(
 	ctx context.Context, _ bucket.Limit, _ string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
@@ -240,7 +249,7 @@ func TestLimiterCallContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.WithValue(t.Context(), tracing{}, "trace")
-	if _, err := l.Start(ctx, chargeOf("steady", 1)); err != nil {
+	if _, err := l.Ask(ctx, chargeOf("steady", 1)); err != nil {
 		t.Fatal(err)
 	}
 	got := <-seen

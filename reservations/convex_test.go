@@ -6,13 +6,18 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/reservations/internal/storetest"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/storetest"
 )
 
 // folding is a store that is no more than Fold: it keeps every bucket as Fold returns it.
 type folding struct {
 	clock   *storetest.Clock
 	buckets map[string]bucket.Bucket
+}
+
+func (f folding) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, f.Apply, f.Load)
 }
 
 func (f folding) Apply(

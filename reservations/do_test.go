@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -97,6 +98,13 @@ func TestDo(t *testing.T) {
 func TestDoWithoutACall(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, pool())
+	err := l.Do(t.Context(), nil, func(context.Context) (reservations.Tokens, error) {
+		t.Error("a call without a charge is unlimited")
+		return nil, nil
+	})
+	if !errors.Is(err, reservations.ErrInvalidCharge) {
+		t.Errorf("no charges: %v", err)
+	}
 	if err := l.Do(t.Context(), []reservations.Charge{poolOf(40)}, nil); err == nil {
 		t.Error("there is no error")
 	}
@@ -122,8 +130,8 @@ func TestDoThatPanics(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 	shares := l.Shares(t.Context(), charges, reservations.Tokens{"tokens": 3, "requests": 2, "pages": 1})
-	if p, a := shares["pool"], shares["api"]; len(p) != 2 || p["requests"] != 2 || len(a) != 2 || a["pages"] != 1 ||
-		a["tokens"] != 3 {
+	p, a := shares[charges[0].Bucket()], shares[charges[1].Bucket()]
+	if len(p) != 2 || p["requests"] != 2 || len(a) != 2 || a["pages"] != 1 || a["tokens"] != 3 {
 		t.Errorf("shares %v", shares)
 	}
 }
@@ -139,11 +147,11 @@ func TestDoGivesALargeChargeBack(t *testing.T) {
 				wide := limitOf(perSecond("tokens", 100, 100, inf))
 				l, _ := virtual(t, reservations.Config{}, wide, per("api", 1))
 				charges := []reservations.Charge{chargeOf("fleet", 21), chargeOf("api", 1)}
-				if _, err := l.Start(t.Context(), charges[0]); err != nil {
+				if _, err := l.Ask(t.Context(), charges[0]); err != nil {
 					t.Fatal(err)
 				}
 				if refuses {
-					if _, err := l.Start(t.Context(), charges[1]); err != nil {
+					if _, err := l.Ask(t.Context(), charges[1]); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -197,7 +205,7 @@ func TestAllow(t *testing.T) {
 	if err != nil || g.Started() {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[1].State != reservations.StateRefused ||
+	if o := g.Outcomes(); o[0].Remaining()["tokens"] != 60 || o[1].State != bucket.StateRefused ||
 		o[1].Wait() != time.Second {
 		t.Errorf("%+v", o)
 	}
@@ -211,13 +219,5 @@ func TestAllow(t *testing.T) {
 	if blocked, err := l.Block(t.Context(), poolOf(0), time.Minute); err != nil ||
 		blocked[0].Remaining()["requests"] != 0 {
 		t.Errorf("%v remain in a block, %v", blocked[0].Remaining(), err)
-	}
-}
-
-// NotCalled of no error has a text too.
-func TestNotCalledOfNil(t *testing.T) {
-	t.Parallel()
-	if err := reservations.NotCalled(nil); !errors.Is(err, reservations.ErrNotCalled) || err.Error() == "" {
-		t.Error(err)
 	}
 }

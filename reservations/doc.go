@@ -5,12 +5,10 @@
 //		reservations.PerMinute("requests", 500), reservations.PerMinute("tokens", 200_000),
 //	}}}, reservations.Config{})
 //	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 1500}}
-//	outcome, err := limiter.Start(ctx, charge)
-//	if err == nil && outcome.Started() {
-//		time.Sleep(outcome.Hold) // at most 250 ms.
-//		used := call()
-//		_, err = limiter.Settle(ctx, outcome.Charge, reservations.Tokens{"tokens": used}, "task-1/1")
-//	} // Otherwise the task waits until outcome.RetryAt, and starts with outcome.Charge.
+//	err = limiter.Do(ctx, []reservations.Charge{charge}, func(ctx context.Context) (reservations.Tokens, error) {
+//		used, err := call(ctx)
+//		return reservations.Tokens{"tokens": used}, err
+//	})
 //
 // The store is one of package memstore, for one process, or of package mongostore or redisstore, for a fleet.
 //
@@ -26,43 +24,42 @@
 // The reserved balance may be in deficit, down to -max_reserved. A meter fills evenly (a token bucket), or by its whole
 // rate when a window ends ([KindWindow], e.g. [PerDay]). One limit may have both kinds.
 //
-// # The life of a reservation
+// # The life of a call
 //
-//	new ──Start──▶ started ──Settle──▶ settled
-//	 │ no room       ▲    └───Cancel──▶ given back
-//	 ▼               │
-//	reserved ────────┤ promoted: Start with the charge of its outcome
-//	waiting ─────────┘ the same without a promise: max_reserved or max_wait leave no room for one
-//	 └──Release──▶ given up
+//	new ──────ask───▶ started ──Grant.Settle──▶ settled
+//	 │ no room         ▲   └────Grant.Cancel──▶ given back
+//	 ▼                 │
+//	reserved ──────────┤ promoted: its turn has come
+//	waiting ───────────┘ the same without a promise
 //
-// A new task starts when the reserved balance has room. Otherwise the bucket promises its tokens and answers with
-// RetryAt. The dispatcher of package scheduler promotes waiting tasks in their order; a promoted task starts when the
-// started balance has room. It plans by the same arithmetic as the bucket itself.
+// A new call starts when the reserved balance has room. Otherwise the bucket promises its tokens and answers with
+// RetryAt; beyond max_reserved or max_wait it promises nothing. The dispatcher of package scheduler promotes waiting
+// tasks and callers in their order. They start when the started balance has room. The dispatcher plans by the same
+// arithmetic as the bucket itself.
 //
 // A start that is short of tokens by at most 250 ms is granted, and the task waits in its worker. A charge above the
 // capacity needs a full bucket and is then owed. Ordinary charges leave a meter's headroom, and urgent ones use it;
 // these do not wait for promised tokens.
 //
-// When a provider refuses a call and names a time, [Limiter.Block] lets nothing start before, at most the limit's
-// max_block. A token bucket is empty when the block ends. [Limiter.Sync] corrects the bucket by the balance that a
-// provider reports.
+// When a provider refuses a call and names a time ([RetryAfter], [Grant.Block]), nothing starts before, at most for the
+// limit's max_block. A token bucket is empty when the block ends. [Limiter.Sync] corrects the bucket by the balance
+// that a provider reports.
 //
-// [Limiter.Allow] is for callers that can't wait, e.g. a web handler: it starts a task now or not at all.
-// [Limiter.Check] answers as Allow and changes nothing. [Limiter.Reserve] promises without the right to start, and
-// [Limiter.Reset] fills the bucket. Their semantics are the same as in Convex's rate limiter, whose recorded decisions
-// the tests replay; max_reserved zero means none here, and unlimited there.
+// [Limiter.Allow] is for callers that can't wait, e.g. a web handler: it starts a call now or not at all.
+// [Limiter.Reset] fills the bucket. The semantics are the same as in Convex's rate limiter, whose recorded decisions
+// the tests replay; MaxReserved zero means no bound, and None that nothing is promised.
 //
 // # Direct calls
 //
 // [Limiter.Do] and [Limiter.Wait] do all of that for code that is no task: they wait until the charges of several
-// limits have started together, and settle. After [Limiter.WaitIn], callers wait in line with the tasks of the fleet;
-// otherwise each waits by itself. A limit may also come from the caller ([Charge].Given) or from the program's own
-// database (Config.Resolve).
+// limits have started together, and settle. After scheduler.Scheduler.TakeCallers, callers wait in line with the tasks
+// of the fleet; otherwise each waits by itself. A limit may also come from the caller ([Charge].Given) or from the
+// program's own database (Config.Resolve).
 //
 // # Calls in flight
 //
-// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease ([Charge].Lease),
-// [Limiter.Keep] renews it every 5 seconds, and [Limiter.Settle] ends it; package worker does so for its tasks. A task
+// A meter of [InFlight] is refilled by nothing but the end of a call. A start takes a lease,
+// [Grant.Keep] renews it every 5 seconds, and [Grant.Settle] ends it; Do and package worker do so by themselves. A task
 // that is short of such a slot waits without a promise and never holds. RetryAt is when slots are back if no call ends
 // and no lease is renewed.
 //

@@ -14,30 +14,24 @@ var (
 	// ErrUnknownMeter is matched when a charge names a meter that its limit does not have.
 	ErrUnknownMeter = errors.New("reservations: unknown meter")
 	// ErrInvalidCharge is matched when an amount is no number from 0 to 1e15, or when the limit has no such shard. So are
-	// a limit, a key, a flow and a priority whose name can't be one.
+	// a limit, a key, a flow and a priority whose name can't be one. So are two charges of one start for one bucket.
 	ErrInvalidCharge = errors.New("reservations: invalid charge")
 	// ErrMeterLeftOut is matched when a charge names no amount for a meter of its limit: zero has to be said, so that no
 	// mistake starts calls without a limit. MeterInFlight alone may be left out. It matches ErrInvalidCharge too.
 	ErrMeterLeftOut = fmt.Errorf("%w, a meter is left out", ErrInvalidCharge)
 	// ErrChargeTooLarge is matched when a charge is above what can ever be served. It never becomes servable by waiting.
 	ErrChargeTooLarge = errors.New("reservations: charge is too large")
-	// ErrDuplicateCharge is matched when two charges of one start are for the same limit and key.
-	ErrDuplicateCharge = errors.New("reservations: two charges for one bucket")
 	// ErrInvalidLimit is matched by every fault of a limit's definition.
 	ErrInvalidLimit = errors.New("reservations: invalid limit")
-	// ErrUnavailable is matched when the store could not answer. Nothing that is limited may start.
+	// ErrUnavailable is matched when the store could not answer, or only this bucket can't be asked. Nothing that is
+	// limited may start. Causes of one bucket are: its document does not decode; the document or its key is too large;
+	// too many writers contend for it; or it takes too long while other buckets are answered.
 	ErrUnavailable = bucket.ErrUnavailable
-	// ErrBucket is matched when the store answers and only this bucket can't be asked. The causes: its document does
-	// not decode; the document or its key is too large; too many writers contend for it; or it takes too long while
-	// other buckets are answered. Other buckets may well work. It matches ErrUnavailable too.
-	ErrBucket = bucket.ErrBucket
-	// ErrContended is matched when a store gave up after too many conflicts with other writers. It matches ErrBucket and
-	// ErrUnavailable too.
-	ErrContended = bucket.ErrContended
 )
 
 // IsPermanent says whether a charge failed for a reason that waiting does not mend: an unknown limit or meter, an
 // invalid or a too large charge. A task with such a charge can never start.
+// It says nothing of tasks.ErrPermanent, which a handler returns.
 func IsPermanent(err error) bool {
 	return errors.Is(err, ErrUnknownLimit) || errors.Is(err, ErrUnknownMeter) ||
 		errors.Is(err, ErrInvalidCharge) || errors.Is(err, ErrChargeTooLarge)
@@ -94,21 +88,31 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
 // Reason is why a provider refuses a call.
-type Reason = bucket.Reason
+type Reason string
 
 const (
 	// ReasonLimit means that a limit of the provider refuses the call, or that the provider is overloaded. The empty
 	// Reason means the same.
-	ReasonLimit = bucket.ReasonLimit
+	ReasonLimit Reason = "limit"
 	// ReasonQuota means that the account has no quota left, until people pay or raise it.
-	ReasonQuota = bucket.ReasonQuota
+	ReasonQuota Reason = "quota"
 	// ReasonKey means that the provider does not accept the key.
-	ReasonKey = bucket.ReasonKey
+	ReasonKey Reason = "key"
 )
 
-// RetryAfterError is a call that the provider refused. See RetryAfter and Refused.
+// RetryAfterError is a call that the provider refused: what RetryAfter returns, or one with a Reason.
+//
+// A refusal that names a time stops the bucket of the last charge for that time. Any other pauses it for a second and
+// more, for a quota or a key for 15. Each refusal in a row doubles that. Until a call has a good answer, starts are as
+// far apart. Each refusal lowers the rates of adaptive meters.
+//
+// The refusals of one caller, a flow or a task, stop the bucket for the limit's max_block in all. A good answer to the
+// caller ends that count. With each other caller that was refused and has no good answer yet, that is half as long.
+// Beyond that the bucket goes on, and the caller alone has to wait. A quota or key that other callers can use stops no
+// bucket either.
 type RetryAfterError struct {
-	// After is how long the provider asks to wait, from now. Zero and less name no time.
+	// After is how long the provider asks to wait, from now. Zero and less name no time. More than 24 hours counts as
+	// 24 hours.
 	After time.Duration
 	// Reason is why; empty means ReasonLimit.
 	Reason Reason
@@ -118,15 +122,15 @@ type RetryAfterError struct {
 	Err error
 }
 
-// RetryAfter is what a call under Do returns when the provider refused it and asked to be left alone for d, e.g. by a
-// 429: nothing starts in the bucket of the last charge for d. A d of more than MaxBlockMost is cut to it. Zero and less
-// name no time: then the bucket pauses as Limiter.Refuse says. The error matches what err matches, which may be nil.
-// Handlers of tasks return tasks.RetryAfter.
-func RetryAfter(d time.Duration, err error) error { return Refused("", d, err) }
-
-// Refused is RetryAfter with the reason of the refusal.
-func Refused(reason Reason, d time.Duration, err error) error {
-	return &RetryAfterError{After: min(d, MaxBlockMost), Reason: reason, Err: err}
+// RetryAfter is what a call under Do, or the handler of a task, returns when the provider refused it, e.g. by a 429.
+// The provider asked to be left alone for d: nothing starts in the bucket of the last charge for d, in the whole fleet.
+// The task is the first to start after that, and uses no retry. A task or call without a charge waits for d alone.
+//
+// A d of more than 24 hours is cut to that. Zero and less name no time: the bucket pauses as RetryAfterError says.
+// The error matches what err matches, which may be nil. If it matches tasks.ErrPermanent, the task is archived and
+// nothing is blocked.
+func RetryAfter(d time.Duration, err error) error {
+	return &RetryAfterError{After: min(d, bucket.MaxBlockMost), Err: err}
 }
 
 func (e *RetryAfterError) Error() string {

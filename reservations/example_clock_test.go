@@ -13,7 +13,7 @@ import (
 // Tests keep buckets in memory and give them a clock, so no test waits.
 func Example_clock() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	store := memstore.New(func() time.Time { return now })
+	store := memstore.NewAt(func() time.Time { return now })
 	limiter, err := reservations.New(store, []reservations.Limit{
 		{Name: "mail", Meters: []reservations.Meter{{Name: "messages", Rate: 1, Period: time.Minute}}},
 	}, reservations.Config{})

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// Kind 3: check, take and reset in a web handler. Limiter.Check asks without taking, and Limiter.Reserve promises.
+// Kind 3: take and reset in a web handler.
 func ExampleLimiter_Allow() {
 	var now time.Time
 	limiter := newLimiter(&now, reservations.Limit{

@@ -16,9 +16,9 @@ func ExampleLimiter_Wait() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	api := reservations.Limit{Name: "api", Meters: []reservations.Meter{
-		{Name: "requests", Rate: 20, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
+		{Name: "requests", Rate: 20, Period: time.Second, Capacity: 1},
 	}}
-	limiter, _ := reservations.New(memstore.New(nil), []reservations.Limit{api}, reservations.Config{})
+	limiter, _ := reservations.New(memstore.New(), []reservations.Limit{api}, reservations.Config{})
 	charge := reservations.Charge{Limit: "api", Tokens: reservations.Tokens{"requests": 1}}
 	began := time.Now()
 	for range 2 {

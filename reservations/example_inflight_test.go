@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
-// At most two calls run at once. A worker does all of this for its tasks.
+// At most two calls run at once. Limiter.Do does all of this for its call, and a worker for its tasks.
 func ExampleInFlight() {
 	ctx := context.Background()
 	var now time.Time
@@ -17,24 +17,20 @@ func ExampleInFlight() {
 	})
 	charge := reservations.Charge{Limit: "gpu", Tokens: reservations.Tokens{"requests": 1}} // and one call in flight
 
-	for i := range 3 {
-		outcome, _ := limiter.Start(ctx, charge)
-		fmt.Println(outcome.State)
-		if !outcome.Started() {
-			continue
-		}
-		running, stop := limiter.Keep(ctx, nil, outcome.Charge) // make the call with this context
-		if i == 1 {
-			fmt.Println("second call ends:", running.Err())
-			stop()
-			_, _ = limiter.Settle(ctx, outcome.Charge, nil, "task-2/1")
-			continue
-		}
-		defer stop()
-	}
+	first, _ := limiter.Allow(ctx, charge)
+	second, _ := limiter.Allow(ctx, charge)
+	third, _ := limiter.Allow(ctx, charge)
+	fmt.Println(first.Started(), second.Started(), third.Started())
+
+	running, stop := second.Keep(ctx) // make the call with this context
+	fmt.Println("second call ends:", running.Err())
+	stop()
+	_ = second.Settle(ctx, nil)
+
+	third, _ = limiter.Allow(ctx, charge)
+	fmt.Println(third.Started())
 	// Output:
-	// started
-	// started
+	// true true false
 	// second call ends: <nil>
-	// started
+	// true
 }

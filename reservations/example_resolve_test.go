@@ -12,7 +12,7 @@ import (
 // Kind 2: a bucket for each user in a function of a database, whose limits are in the users' table.
 func ExampleConfig_resolve() {
 	plans := map[string]float64{"ada": 100, "bob": 1} // a table
-	limiter, _ := reservations.New(memstore.New(nil), nil, reservations.Config{
+	limiter, _ := reservations.New(memstore.New(), nil, reservations.Config{
 		Resolve: func(_ context.Context, name, user string) (reservations.Limit, error) {
 			rate, ok := plans[user]
 			if !ok || name != "writes" {
@@ -27,7 +27,7 @@ func ExampleConfig_resolve() {
 		if err != nil {
 			return fmt.Sprint("unknown: ", reservations.IsPermanent(err))
 		}
-		return string(g.Outcomes()[0].State)
+		return g.Outcomes()[0].State
 	}
 	for _, user := range []string{"bob", "bob", "eve"} {
 		fmt.Println(user, write(user))

@@ -19,13 +19,13 @@ func ExampleMeter_headroom() {
 	person := batch
 	person.Urgent = true
 	for _, c := range []reservations.Charge{batch, batch, batch, batch, person} {
-		outcome, _ := limiter.Start(context.Background(), c)
-		fmt.Println(c.Urgent, outcome.State)
+		grant, _ := limiter.Allow(context.Background(), c)
+		fmt.Println(c.Urgent, grant.Started())
 	}
 	// Output:
-	// false started
-	// false started
-	// false started
-	// false reserved
-	// true started
+	// false true
+	// false true
+	// false true
+	// false false
+	// true true
 }

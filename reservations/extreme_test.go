@@ -28,7 +28,7 @@ func TestBucketStaysFinite(t *testing.T) {
 				l = extremeLimit(r)
 			}
 			q := extremeRequest(r, l)
-			next, o := bucket.Step(b, l.Rules(), now, q)
+			next, o := bucket.Step(b, bucket.Rules(l), now, q)
 			if o.Wait() < 0 || o.Wait() > bucket.MaxWait || o.Hold < 0 || o.Hold > bucket.Hold {
 				t.Fatalf("seed %d, step %d, %+v of %+v: %+v", seed, i, q, l, o)
 			}
@@ -55,7 +55,7 @@ func extremeLimit(r *rand.Rand) reservations.Limit {
 		for _, name := range []string{"a", "b"}[:1+r.IntN(2)] {
 			m := reservations.Meter{
 				Name: name, Rate: extremeAmount(r), Period: time.Duration(1 + r.Int64N(int64(1000*time.Hour))),
-				MaxReserved: reservations.Unlimited,
+				MaxReserved: 0,
 			}
 			if r.IntN(2) == 0 {
 				m.Capacity = extremeAmount(r)

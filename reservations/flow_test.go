@@ -74,7 +74,7 @@ func TestWeightsThatAreRefused(t *testing.T) {
 
 func TestFlowsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{shared()}, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{shared()}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		if !errors.Is(err, reservations.ErrInvalidCharge) || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err := limiter.Start(t.Context(), c); (err == nil) != (c.Priority == "urgent") {
+		if _, err := limiter.Ask(t.Context(), c); (err == nil) != (c.Priority == "urgent") {
 			t.Errorf("%s: a queued task starts: %v", want, err) // an unknown priority does not cost a queued task
 		}
 	}
@@ -102,5 +102,39 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		if err := limiter.Validate(c); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A task may use a priority, or be urgent, if the limit allows that to its tenant: by the name or key of its bucket.
+func TestPermitted(t *testing.T) {
+	t.Parallel()
+	limit := shared()
+	limit.Allow = map[string][]string{"interactive": {"acme"}, "urgent": {"tenants:acme", "other:b"}}
+	tenants := shared()
+	tenants.Name = "tenants"
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{limit, tenants}, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tenant, allowed := range map[string]bool{"acme": true, "b": false, "": false} {
+		for _, priority := range []string{"interactive", "bulk"} {
+			c := reservations.Charge{Limit: "openai", Urgent: true, Priority: priority}
+			charges := []reservations.Charge{c}
+			if tenant != "" {
+				charges = []reservations.Charge{{Limit: "tenants", Key: tenant, Priority: priority}, c}
+			}
+			got := limiter.Permitted(t.Context(), charges)
+			last := got[len(got)-1]
+			if want := allowed || priority == "bulk"; last.Urgent != allowed || (last.Priority == priority) != want {
+				t.Errorf("tenant %q with %s: %+v", tenant, priority, last)
+			}
+			if charges[len(charges)-1].Priority != priority {
+				t.Error("the charges of the caller have changed")
+			}
+		}
+	}
+	limit.Allow["unknown"] = nil
+	if err := limit.Validate(); err == nil || !strings.Contains(err.Error(), `allow: "unknown" is neither "urgent" nor`) {
+		t.Error(err)
 	}
 }

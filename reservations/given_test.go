@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -30,10 +31,10 @@ func TestGivenLimit(t *testing.T) {
 	if left := l.left("mine", "k"); left["tokens"] != 0.75 {
 		t.Errorf("left %v", left)
 	}
-	if o, err := l.Check(t.Context(), c); err != nil || o.State != reservations.StateRefused {
+	if o, err := l.Check(t.Context(), c); err != nil || o.State != bucket.StateRefused {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, err := l.Reserve(t.Context(), c); err != nil || o[0].State != reservations.StateReserved {
+	if o, err := l.Reserve(t.Context(), c); err != nil || o[0].State != bucket.StateReserved {
 		t.Errorf("%+v, %v", o, err)
 	} else if _, err = l.Release(t.Context(), o[0].Charge); err != nil {
 		t.Error(err)
@@ -90,12 +91,12 @@ func TestResolve(t *testing.T) {
 			t.Errorf("four took %v at one a second, and asked %d times", took, asked.Load())
 		}
 		rate.Store(0)
-		if o, err := l.Start(t.Context(), charge); err != nil {
+		if o, err := l.Ask(t.Context(), charge); err != nil {
 			t.Errorf("within ResolvedFor: %+v, %v", o, err)
 		}
 		<-time.After(reservations.ResolvedFor)
 		if _, err := l.Allow(t.Context(), charge); !errors.Is(err, reservations.ErrUnavailable) ||
-			!errors.Is(err, reservations.ErrBucket) {
+			!errors.Is(err, bucket.ErrBucket) {
 			t.Errorf("Resolve fails: %v", err)
 		}
 		time.AfterFunc(time.Minute, func() { rate.Store(100) })

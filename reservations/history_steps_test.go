@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -38,7 +39,7 @@ func (h *history) drawMeter(name string) reservations.Meter {
 		Settle: pick(h, "", "", reservations.SettleAdjust, reservations.SettleKeep),
 	}
 	m.Capacity = m.Rate * pick(h, 0, 1./3, 1, 2)
-	m.MaxReserved = pick(h, reservations.NoReserved, m.Cap()/2, 5*m.Rate, reservations.Unlimited)
+	m.MaxReserved = pick(h, reservations.None, m.Cap()/2, 5*m.Rate, 0)
 	if h.IntN(3) == 0 {
 		m.Kind = reservations.KindWindow
 		switch h.IntN(4) {
@@ -68,7 +69,7 @@ func (h *history) drawChange(limits []reservations.Limit) []reservations.Limit {
 			m.Capacity *= pick(h, .5, 1, 1, 3)
 			m.Headroom = min(m.Headroom, m.Cap()/2)
 			if h.IntN(10) == 0 {
-				m.MaxReserved = pick(h, reservations.NoReserved, m.Rate, reservations.Unlimited)
+				m.MaxReserved = pick(h, reservations.None, m.Rate, 0)
 			}
 		}
 		switch h.IntN(10) {
@@ -262,7 +263,7 @@ func (h *history) correct(ctx context.Context, r *ended) {
 			continue
 		}
 		used, back := reservations.Tokens{}, map[string]float64{}
-		limit, _ := h.limiters[h.asking].Limits().For(c.Limit, "")
+		limit, _ := inside.Of(h.limiters[h.asking]).Limits().For(c.Limit, "")
 		for _, m := range limit.Meters {
 			n := c.Tokens[m.Name]
 			used[m.Name] = n * pick(h, 0, .3, 1, 1.5)
@@ -341,7 +342,7 @@ func (h *history) resets(ctx context.Context) {
 	err := h.limiters[h.asking].Reset(ctx, c.Limit, c.Key)
 	h.note("%d resets %s: %v", h.asking, c.Bucket(), err)
 	for name := range h.buckets {
-		if b := reservations.ParseBucket(name); b.Limit == c.Limit && b.Key == c.Key {
+		if b, _ := reservations.ParseBucket(name); b.Limit == c.Limit && b.Key == c.Key {
 			delete(h.buckets, name)
 		}
 	}
@@ -371,7 +372,7 @@ func (h *history) overrides(context.Context) {
 			Capacity: m.Cap() * pick(h, 0, .5, 2),
 		})
 	}
-	err := h.limiters[as].SetOverrides(all)
+	err := inside.Of(h.limiters[as]).SetOverrides(all)
 	h.note("%d gets overrides %+v: %v", as, all, err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -101,7 +102,7 @@ type ended struct {
 func newHistory(seed uint64) *history {
 	h := &history{Rand: rand.New(rand.NewPCG(seed, 7)), clock: virtualStart, buckets: map[string]*watched{}}
 	h.clock = virtualStart.Add(time.Duration(h.IntN(60000)) * time.Millisecond)
-	h.Store = memstore.New(func() time.Time { return h.clock })
+	h.Store = memstore.NewAt(func() time.Time { return h.clock })
 	first := h.drawLimits()
 	for i := range h.limiters {
 		var err error
@@ -164,13 +165,17 @@ func (h *history) pass(d time.Duration) {
 	h.passed += d.Seconds()
 }
 
+func (h *history) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, h.Apply, bucket.Loader(h.Store))
+}
+
 // Apply is the store's, under the eyes of the judges.
 func (h *history) Apply(
 	ctx context.Context, l bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	outcomes, err := h.Store.Apply(ctx, l, key, requests)
+	outcomes, err := bucket.Apply(ctx, h.Store, l, key, requests)
 	for _, o := range outcomes {
 		wellFormed(h, l, o.Bucket)
 	}
@@ -258,14 +263,14 @@ func (h *history) judge(
 
 // isPart: the shards' limits add up to the limit.
 func (h *history) isPart(l bucket.Limit, key string) {
-	c := reservations.ParseBucket(l.Name)
-	whole, err := h.limiters[h.asking].Limits().For(c.Limit, key)
+	c, _ := reservations.ParseBucket(l.Name)
+	whole, err := inside.Of(h.limiters[h.asking]).Limits().For(c.Limit, key)
 	if err != nil {
 		h.wrong("asked for limit %q: %v", l.Name, err)
 		return
 	}
 	n := float64(max(1, whole.Shards))
-	for k, m := range whole.Rules().Meters {
+	for k, m := range bucket.Rules(whole).Meters {
 		w, m := m.Filling, l.Meters[k].Filling
 		if math.Abs(m.Rate*n-w.Rate) > 1e-6 || math.Abs(m.Capacity*n-w.Capacity) > 1e-6 {
 			h.wrong("%d shards of %+v have %+v", whole.Shards, w, m)
@@ -275,7 +280,7 @@ func (h *history) isPart(l bucket.Limit, key string) {
 
 // knows is the charge without the meters that the limiter's limit lacks, for a shard that is drawn where it has none.
 func (h *history) knows(c reservations.Charge) (reservations.Charge, bool) {
-	l, err := h.limiters[h.asking].Limits().Configured(c.Limit)
+	l, err := inside.Of(h.limiters[h.asking]).Limits().Configured(c.Limit)
 	if err != nil {
 		return c, false
 	}
@@ -312,7 +317,7 @@ func (h *history) attempt(ctx context.Context, j *job) bool {
 			undo()
 			return true
 		}
-		o, err := limiter.Start(ctx, c)
+		o, err := limiter.Ask(ctx, c)
 		h.note("%d starts task %d %+v: %s, hold %v, wait %v, %v", h.asking, j.id, c, o.State, o.Hold, o.Wait(), err)
 		switch {
 		case reservations.IsPermanent(err):
@@ -353,8 +358,8 @@ func (h *history) calm(ctx context.Context) {
 				for _, m := range limit.Meters {
 					asked.Tokens = append(asked.Tokens, c.Tokens[m.Name])
 				}
-				b, now, _ := h.Load(ctx, limit.Name, c.Key)
-				_, o := bucket.Step(b, limit.Rules(), now, asked)
+				b, now, _ := bucket.Read(ctx, h, limit.Name, c.Key)
+				_, o := bucket.Step(b, bucket.Rules(limit), now, asked)
 				longest = max(longest, o.RetryAt.Sub(h.clock)) // the bucket's clock may be ahead
 			}
 			if n > 3+2*len(j.charges) {
@@ -397,7 +402,7 @@ func (h *history) refreshed(ctx context.Context) map[string]bucket.Bucket {
 				h.wrong("refresh: %v", err)
 			}
 			for _, o := range outcomes {
-				all[reservations.Charge{Limit: l.Name, Key: key, Shard: o.Charge.Shard}.Bucket()] = o.Bucket
+				all[o.Charge.Bucket().String()] = o.Bucket
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b, _ := bucket.Step(life(t, c.limit, c.moments), c.limit.Rules(), clock(c.at), refresh())
+			b, _ := bucket.Step(life(t, c.limit, c.moments), bucket.Rules(c.limit), clock(c.at), refresh())
 			if got := b.Meters[1]; math.Abs(got.Started-c.want) > 1e-7 || len(got.Held) != c.holds {
 				t.Errorf("at %v s: %+v, want %v tokens and %d holds", c.at, got, c.want, c.holds)
 			}

@@ -23,33 +23,33 @@ type Identified interface {
 	Identity(ctx context.Context) (Identity, error)
 }
 
-// Identity returns the identity of the limiter's store: zero if the store is not Identified. The error matches
+// Identity returns the identity of the store: zero if the store is not Identified. The error matches
 // ErrUnavailable.
-func (l *Limiter) Identity(ctx context.Context) (Identity, error) {
-	store, ok := l.store.(Identified)
+func (b *buckets) Identity(ctx context.Context) (Identity, error) {
+	store, ok := b.store.(Identified)
 	if !ok {
 		return Identity{}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	return store.Identity(ctx)
 }
 
 // Halt lets no further request reach the store: each one ends with an error that matches ErrUnavailable and cause, so
 // that no task starts. A nil cause ends that.
-func (l *Limiter) Halt(cause error) {
+func (b *buckets) Halt(cause error) {
 	if cause == nil {
-		l.halted.Store(nil)
+		b.halted.Store(nil)
 		return
 	}
-	l.halted.Store(&cause)
+	b.halted.Store(&cause)
 }
 
 // haltedError is the error of a request to this bucket after Halt; nil otherwise.
-func (l *Limiter) haltedError(at bucketKey) error {
-	cause := l.halted.Load()
+func (b *buckets) haltedError(at BucketName) error {
+	cause := b.halted.Load()
 	if cause == nil {
 		return nil
 	}
-	return &bucket.UnavailableError{Bucket: bucket.Name(at.limit, at.key), Applied: bucket.AppliedNo, Err: *cause}
+	return &bucket.UnavailableError{Bucket: at.String(), Applied: bucket.AppliedNo, Err: *cause}
 }

@@ -50,8 +50,8 @@ func (f *fleetOfCalls) ask(t *rapid.T, r bucket.Request) (o bucket.Answer, sent 
 	f.pass(rapid.SampledFrom([]float64{0, .003, .4, 4.9}).Draw(t, "on its way"))
 	limit := rapid.SampledFrom(f.limits).Draw(t, "limit")
 	most := limit.Meters[1].Capacity
-	f.bucket, o = bucket.Step(f.bucket, limit.Rules(), clock(f.now), r)
-	wellFormed(t, limit.Rules(), f.bucket)
+	f.bucket, o = bucket.Step(f.bucket, bucket.Rules(limit), clock(f.now), r)
+	wellFormed(t, bucket.Rules(limit), f.bucket)
 	if o.Started() && f.running()+r.Tokens[1] > most {
 		t.Fatalf("%v start of %v, and %+v run: %+v", r.Tokens[1], most, f.runs, f.bucket)
 	}
@@ -159,7 +159,7 @@ func TestCallsInFlightHistories(t *testing.T) {
 		t.Repeat(f.actions())
 		f.runs = nil
 		back := max(f.now, f.bucket.At.Sub(clock(0)).Seconds()) + 26 // the bucket does not follow a clock that runs back
-		b, _ := bucket.Step(f.bucket, f.limits[0].Rules(), clock(back), refresh())
+		b, _ := bucket.Step(f.bucket, bucket.Rules(f.limits[0]), clock(back), refresh())
 		if free := b.Meters[1].Started; free != f.limits[0].Meters[1].Capacity {
 			t.Fatalf("%v of %+v are free", free, f.limits[0].Meters[1])
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -37,7 +38,7 @@ func TestCallsInFlight(t *testing.T) {
 	type step struct {
 		at    float64
 		r     bucket.Request
-		state reservations.State
+		state bucket.State
 		wait  float64 // of the answer, in seconds
 		left  float64 // slots that are free afterwards
 	}
@@ -129,12 +130,12 @@ func TestCallsInFlight(t *testing.T) {
 			var b bucket.Bucket
 			for i, s := range c.steps {
 				var o bucket.Answer
-				b, o = bucket.Step(b, c.limit.Rules(), clock(s.at), s.r)
+				b, o = bucket.Step(b, bucket.Rules(c.limit), clock(s.at), s.r)
 				if o.State != s.state || o.Wait().Round(time.Millisecond).Seconds() != s.wait || b.Meters[0].Started != s.left {
 					t.Errorf("step %d, %+v: %s, wait %v, %v left; want %s, %v, %v",
 						i, s.r, o.State, o.Wait(), b.Meters[0].Started, s.state, s.wait, s.left)
 				}
-				wellFormed(t, c.limit.Rules(), b)
+				wellFormed(t, bucket.Rules(c.limit), b)
 			}
 		})
 	}
@@ -144,19 +145,19 @@ func TestCallsInFlight(t *testing.T) {
 func TestCallsInFlightBesideTokens(t *testing.T) {
 	t.Parallel()
 	limit := limitOf(perSecond("tokens", 10, 10, inf), reservations.InFlight(2))
-	b, o := bucket.Fold(bucket.Bucket{}, limit.Rules(), clock(0), []bucket.Request{
+	b, o := bucket.Fold(bucket.Bucket{}, bucket.Rules(limit), clock(0), []bucket.Request{
 		leased(1, 10, 1), leased(2, 10, 1), endOf(1), leased(3, 12, 1),
 	})
 	if o[1].State != reserved || o[1].Wait() != time.Second || b.Meters[1].Reserved != 2 {
 		t.Errorf("short of tokens: %s, wait %v, %+v", o[1].State, o[1].Wait(), b.Meters)
 	}
-	b, _ = bucket.Fold(b, limit.Rules(), clock(10), []bucket.Request{leased(4, 1, 1), leased(5, 1, 1)})
-	b, short := bucket.Step(b, limit.Rules(), clock(10), leased(6, 1, 1))
+	b, _ = bucket.Fold(b, bucket.Rules(limit), clock(10), []bucket.Request{leased(4, 1, 1), leased(5, 1, 1)})
+	b, short := bucket.Step(b, bucket.Rules(limit), clock(10), leased(6, 1, 1))
 	if short.State != waiting || b.Meters[0].Started != b.Meters[0].Reserved {
 		t.Errorf("short of slots: %s, %+v", short.State, b.Meters)
 	}
-	b, _ = bucket.Step(b, limit.Rules(), clock(10), endOf(4))
-	b, held := bucket.Step(b, limit.Rules(), clock(10), leased(7, 9, 1))
+	b, _ = bucket.Step(b, bucket.Rules(limit), clock(10), endOf(4))
+	b, held := bucket.Step(b, bucket.Rules(limit), clock(10), leased(7, 9, 1))
 	if held.Hold != 100*time.Millisecond || b.Meters[1].Started != 0 {
 		t.Errorf("a start that holds for tokens has its slot: hold %v, %+v", held.Hold, b.Meters)
 	}
@@ -165,17 +166,17 @@ func TestCallsInFlightBesideTokens(t *testing.T) {
 // The lower number of calls counts at once, and calls that run go on.
 func TestCallsInFlightChange(t *testing.T) {
 	t.Parallel()
-	b, _ := bucket.Fold(bucket.Bucket{}, calls(3).Rules(), clock(0), []bucket.Request{leased(1), leased(2)})
-	b, o := bucket.Step(b, calls(1).Rules(), clock(1), leased(3))
+	b, _ := bucket.Fold(bucket.Bucket{}, bucket.Rules(calls(3)), clock(0), []bucket.Request{leased(1), leased(2)})
+	b, o := bucket.Step(b, bucket.Rules(calls(1)), clock(1), leased(3))
 	if o.State != waiting || b.Meters[0].Started != -1 {
 		t.Errorf("of 1 call with 2 that run: %s, %+v", o.State, b.Meters)
 	}
-	b, _ = bucket.Step(b, ten(0).Rules(), clock(2), start(1)) // the limit has no calls in flight any more
-	b, o = bucket.Step(b, ten(0).Rules(), clock(3), renewed(1))
+	b, _ = bucket.Step(b, bucket.Rules(ten(0)), clock(2), start(1)) // the limit has no calls in flight any more
+	b, o = bucket.Step(b, bucket.Rules(ten(0)), clock(3), renewed(1))
 	if o.State != settled {
 		t.Errorf("a renewal in a limit without calls in flight: %s", o.State)
 	}
-	b, o = bucket.Step(b, calls(3).Rules(), clock(4), leased(3))
+	b, o = bucket.Step(b, bucket.Rules(calls(3)), clock(4), leased(3))
 	if !o.Started() || b.Meters[0].Started != 0 {
 		t.Errorf("of 3 calls with 2 that run: %s, %+v", o.State, b.Meters)
 	}
@@ -187,7 +188,7 @@ func TestCallsInFlightChange(t *testing.T) {
 // The dispatcher's copy of a bucket has no IDs and plans as the bucket does.
 func TestCallsInFlightPlan(t *testing.T) {
 	t.Parallel()
-	b, _ := bucket.Fold(bucket.Bucket{}, calls(5).Rules(), clock(0), []bucket.Request{
+	b, _ := bucket.Fold(bucket.Bucket{}, bucket.Rules(calls(5)), clock(0), []bucket.Request{
 		leased(1), leased(2), leased(3),
 	})
 	text, err := json.Marshal(b)
@@ -249,11 +250,11 @@ func TestCallsInFlightValidate(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
 		}
 	}
-	limiter, err := reservations.New(nil, []reservations.Limit{calls(20)}, reservations.Config{})
+	limiter, err := reservations.New(reservations.NoStore(), []reservations.Limit{calls(20)}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = limiter.SetOverrides([]reservations.Override{
+	err = inside.Of(limiter).SetOverrides([]reservations.Override{
 		{Limit: "fleet", Meter: "in_flight", Rate: 1, Period: time.Second},
 	})
 	if !errors.Is(err, reservations.ErrInvalidLimit) {

@@ -20,17 +20,18 @@ const (
 	renewAgain = time.Second
 )
 
-// ErrLeaseLost is matched by the cause with which Limiter.Keep ends a context: the slots of a call could not be kept.
+// ErrLeaseLost is matched by the cause with which Grant.Keep ends a context: the slots of a call could not be kept.
 var ErrLeaseLost = errors.New("reservations: lease of a call in flight lost")
 
 // errNotYet is why a lease ends that has not been renewed yet.
 var errNotYet = errors.New("the process was too slow to renew it")
 
-// keeper renews the leases of calls in flight, all leases of one bucket together. The zero value keeps none. Safe for
-// concurrent use.
+// keeper renews the leases of calls in flight, all leases of one bucket together. Safe for concurrent use.
 type keeper struct {
-	mu      sync.Mutex // guards what is below, and all it leads to
-	buckets map[string]*keptBucket
+	buckets *buckets
+
+	mu   sync.Mutex // guards what is below, and all it leads to
+	kept map[BucketName]*keptBucket
 }
 
 // keptBucket are the calls of this process in one bucket.
@@ -47,24 +48,24 @@ type keptCall struct {
 	err      error       // of the last renewal
 	timer    *time.Timer // of the end of the lease
 	cancel   context.CancelCauseFunc
-	answered func(bucket string, o Outcome) // may be nil
+	answered func(o Outcome) // may be nil
 }
 
-// Keep renews the leases of the charges until stop is called, when the call has ended; settle the charges after
+// keepAll renews the leases of the charges until stop is called, when the call has ended; settle the charges after
 // that. All leases that a process has of one bucket are renewed by one request every 5 seconds. The context ends before
 // a lease does, with a cause that matches ErrLeaseLost: where the store does not answer for 20 seconds, and at the next
 // renewal where the bucket has forgotten the lease. A call that goes on after that may be one too many; its lease is
-// renewed until stop, if the store answers again in time. Without a lease Keep sends nothing, and may be called on nil.
+// renewed until stop, if the store answers again in time. Without a lease it sends nothing.
 //
 // Answered gets the answers of the buckets to the renewals; nil means that no caller wants them. It must not block.
-func (l *Limiter) Keep(
-	ctx context.Context, answered func(bucket string, o Outcome), charges ...Charge,
+func (k *keeper) keepAll(
+	ctx context.Context, answered func(o Outcome), charges ...Charge,
 ) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var stops []func()
 	for _, c := range charges {
 		if c.Lease != 0 {
-			stops = append(stops, l.keep(c, &keptCall{
+			stops = append(stops, k.keep(c, &keptCall{
 				lease: c.Lease, end: c.LeaseEnd, err: errNotYet, cancel: cancel, answered: answered,
 			}))
 		}
@@ -78,38 +79,38 @@ func (l *Limiter) Keep(
 }
 
 // keep renews one lease until stop is called.
-func (l *Limiter) keep(c Charge, call *keptCall) (stop func()) {
-	k, name := &l.keeper, c.Bucket()
+func (k *keeper) keep(c Charge, call *keptCall) (stop func()) {
+	name := c.Bucket()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	call.timer = time.AfterFunc(time.Until(c.LeaseEnd), func() { k.expire(name, call) })
-	b := k.buckets[name]
+	b := k.kept[name]
 	if b == nil {
 		b = &keptBucket{charge: c, calls: map[*keptCall]struct{}{}}
-		b.timer = time.AfterFunc(renewEvery, func() { l.renew(name, b) })
-		if k.buckets == nil {
-			k.buckets = map[string]*keptBucket{}
+		b.timer = time.AfterFunc(renewEvery, func() { k.renew(name, b) })
+		if k.kept == nil {
+			k.kept = map[BucketName]*keptBucket{}
 		}
-		k.buckets[name] = b
+		k.kept[name] = b
 	}
 	b.calls[call] = struct{}{}
 	return func() { k.leave(name, b, call) }
 }
 
 // leave ends the renewals of a call. The first call that follows begins the next ones.
-func (k *keeper) leave(name string, b *keptBucket, call *keptCall) {
+func (k *keeper) leave(name BucketName, b *keptBucket, call *keptCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	call.timer.Stop()
 	delete(b.calls, call)
-	if len(b.calls) == 0 && k.buckets[name] == b {
+	if len(b.calls) == 0 && k.kept[name] == b {
 		b.timer.Stop()
-		delete(k.buckets, name)
+		delete(k.kept, name)
 	}
 }
 
 // expire ends the context of a call whose lease was not renewed.
-func (k *keeper) expire(name string, call *keptCall) {
+func (k *keeper) expire(name BucketName, call *keptCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if time.Now().Before(call.end) { // renewed meanwhile
@@ -119,8 +120,7 @@ func (k *keeper) expire(name string, call *keptCall) {
 }
 
 // renew renews the leases of a bucket, and plans the next renewal.
-func (l *Limiter) renew(name string, b *keptBucket) {
-	k := &l.keeper
+func (k *keeper) renew(name BucketName, b *keptBucket) {
 	k.mu.Lock()
 	calls := slices.Collect(maps.Keys(b.calls))
 	k.mu.Unlock()
@@ -128,14 +128,14 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 		return
 	}
 	end := time.Now().Add(bucket.LeaseLasts)
-	answers, err := l.sendRenewals(b.charge, calls)
+	answers, err := k.buckets.sendRenewals(b.charge, calls)
 	next := renewEvery
 	if err != nil {
 		next = renewAgain
 	}
 	for _, call := range calls {
 		if err == nil && call.answered != nil {
-			call.answered(name, outcome(answers[len(answers)-1], b.charge))
+			call.answered(outcome(answers[len(answers)-1], b.charge))
 		}
 	}
 	k.mu.Lock()
@@ -147,7 +147,7 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 		switch {
 		case err != nil:
 			call.err = err
-		case answers[i].State == StateRefused:
+		case answers[i].State == bucket.StateRefused:
 			call.cancel(fmt.Errorf("%w: bucket %s has forgotten it", ErrLeaseLost, name))
 		default:
 			call.end, call.err = end, errNotYet
@@ -160,10 +160,10 @@ func (l *Limiter) renew(name string, b *keptBucket) {
 }
 
 // sendRenewals renews the leases of calls of one bucket in one call of the store.
-func (l *Limiter) sendRenewals(c Charge, calls []*keptCall) ([]bucket.Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+func (b *buckets) sendRenewals(c Charge, calls []*keptCall) ([]bucket.Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
-	limit, err := l.bucket(ctx, c)
+	limit, err := b.bucket(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (l *Limiter) sendRenewals(c Charge, calls []*keptCall) ([]bucket.Answer, er
 	for i, call := range calls {
 		requests[i] = bucket.Request{Op: bucket.OpRenew, Lease: call.lease, For: bucket.LeaseKept}
 	}
-	return l.ask(ctx, limit.Rules(), c.Key, requests...)
+	return b.ask(ctx, c.Bucket(), limit.rules(), requests...)
 }
 
 // leased gives a start that takes slots a lease, unless it has one, and returns its end; zero for other requests.

@@ -22,6 +22,10 @@ type cutStore struct {
 	calls atomic.Int64
 }
 
+func (s *cutStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.Store))
+}
+
 func (s *cutStore) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
@@ -29,7 +33,7 @@ func (s *cutStore) Apply(
 	if s.away.Load() {
 		return nil, &bucket.UnavailableError{Bucket: limit.Name, Err: errors.New("away")}
 	}
-	return s.Store.Apply(ctx, limit, key, requests)
+	return bucket.Apply(ctx, s.Store, limit, key, requests)
 }
 
 // callers is a process with a Limiter for a number of calls in flight.
@@ -41,7 +45,7 @@ type callers struct {
 
 func newCallers(t *testing.T, most int) *callers {
 	t.Helper()
-	c := &callers{store: &cutStore{Store: memstore.New(nil)}}
+	c := &callers{store: &cutStore{Store: memstore.New()}}
 	var err error
 	if c.Limiter, err = reservations.New(c.store, []reservations.Limit{calls(most)}, reservations.Config{}); err != nil {
 		t.Fatal(err)
@@ -51,13 +55,13 @@ func newCallers(t *testing.T, most int) *callers {
 
 func (c *callers) keep(t *testing.T, charges ...reservations.Charge) (ctx context.Context, stop func()) {
 	t.Helper()
-	return c.Keep(t.Context(), func(string, reservations.Outcome) { c.answered.Add(1) }, charges...)
+	return c.Keep(t.Context(), func(reservations.Outcome) { c.answered.Add(1) }, charges...)
 }
 
 // call starts one call, which must be allowed, and returns the charge to be settled.
 func (c *callers) call(t *testing.T) reservations.Charge {
 	t.Helper()
-	o, err := c.Start(t.Context(), reservations.Charge{Limit: "fleet"})
+	o, err := c.Ask(t.Context(), reservations.Charge{Limit: "fleet"})
 	if err != nil || !o.Started() || o.Charge.Lease == 0 || time.Until(o.Charge.LeaseEnd) != 20*time.Second {
 		t.Fatalf("start: %+v, %v", o, err)
 	}
@@ -187,11 +191,11 @@ func TestKeepReset(t *testing.T) {
 	})
 }
 
-// A call without a lease needs no Limiter, and ends with its context.
+// A call without a lease sends nothing, and ends with its context.
 func TestKeepWithoutLease(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	kept, stop := (*reservations.Limiter)(nil).Keep(ctx, nil, reservations.Charge{Limit: "fleet"})
+	kept, stop := setupLimiter(t).Keep(ctx, nil, reservations.Charge{Limit: "fleet"})
 	if kept.Err() != nil {
 		t.Error(kept.Err())
 	}
@@ -261,27 +265,56 @@ func TestKeepWhatDidNotStart(t *testing.T) {
 	})
 }
 
-// Starts that came too late, and are not asked for again because an earlier one is refused, are the caller's to cancel:
-// their slots are free at once.
+// A start that came too late gives back what it took when it asks again.
+func TestLateStartsLoseNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := limitOf(reservations.PerDay("usd", 100))
+		budget.Meters[0].Kind = reservations.KindBucket
+		l, _ := virtual(t, reservations.Config{}, budget)
+		const always = -time.Hour // every start is too late
+		asked := 0
+		ask := func(_ reservations.Charge, _ bool, ask func(context.Context) error) error {
+			asked++
+			<-time.After(time.Second)
+			return ask(t.Context())
+		}
+		charge := reservations.Charge{Limit: budget.Name, Tokens: reservations.Tokens{"usd": 60}}
+		stopped, err := l.Start("first", charge).Begin(t.Context(), always, ask)
+		started, promised := level(t, l, budget.Name)
+		if err != nil || stopped >= 0 || asked != 3 || started < 40 || started > 40.01 || promised > 0 {
+			t.Errorf("stopped by %d, %v, after %d requests; %v are left, %v promised", stopped, err, asked, started, promised)
+		}
+	})
+}
+
+// Starts that came too late, and are not asked for again because an earlier bucket can't be asked, are the caller's to
+// cancel: their tokens and slots are free at once.
 func TestBeginLeavesNoLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fleet := limitOf(reservations.InFlight(1), reservations.PerSecond("tokens", 100)) // slots alone are never late
 		l, _ := virtual(t, reservations.Config{}, per("api", 1), fleet)
-		claims := reservations.Claims{{Charge: chargeOf("api", 1)}, {Charge: chargeOf("fleet", 0)}}
 		const always = -time.Hour // every start is too late
-		ask := func(_ *reservations.Claim, ask func(context.Context) error) error { return ask(t.Context()) }
-		stopped, err := l.Begin(t.Context(), claims, always, ask)
-		if err != nil || stopped != claims[0] {
-			t.Fatalf("stopped by %+v, %v; want the second start of api", stopped, err)
-		}
-		for _, c := range claims.Started() {
-			if _, err = l.Cancel(t.Context(), c.Charge, "first"); err != nil {
-				t.Fatal(err)
+		once := func(_ reservations.Charge, again bool, ask func(context.Context) error) error {
+			if again {
+				return reservations.ErrUnavailable
 			}
+			return ask(t.Context())
 		}
-		if o, err := l.Start(t.Context(), chargeOf("fleet", 0)); err != nil || !o.Started() {
+		g := l.Start("first", chargeOf("api", 1), chargeOf("fleet", 0))
+		stopped, err := g.Begin(t.Context(), always, once)
+		if !errors.Is(err, reservations.ErrUnavailable) || stopped != 0 {
+			t.Fatalf("stopped by %d, %v; want the second start of api", stopped, err)
+		}
+		if err = g.GiveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := l.Ask(t.Context(), chargeOf("fleet", 0)); err != nil || !o.Started() {
 			t.Errorf("%+v, %v: the slot is still taken", o, err)
+		}
+		if o, err := l.Ask(t.Context(), chargeOf("api", 1)); err != nil || !o.Started() {
+			t.Errorf("%+v, %v: the token is still taken", o, err)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package reservations
 import (
 	"testing"
 	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
 )
 
 func TestPunctuality(t *testing.T) {
@@ -48,7 +50,7 @@ func TestPunctuality(t *testing.T) {
 		var p punctuality
 		began := time.Now()
 		for i, s := range starts {
-			if got := p.stale(began.Add(s.at), s.late, LateMost); got != s.stale {
+			if got := p.stale(began.Add(s.at), s.late, bucket.LateMost); got != s.stale {
 				t.Errorf("%s: stale is %v at start %d", name, got, i)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -40,7 +41,7 @@ type limiterBundle struct {
 func setupLimiter(t *testing.T, limits ...reservations.Limit) *limiterBundle {
 	t.Helper()
 	b := &limiterBundle{now: clock(1000)}
-	b.mem = memstore.New(func() time.Time { return b.now })
+	b.mem = memstore.NewAt(func() time.Time { return b.now })
 	b.store = &faultyStore{Store: b.mem}
 	var err error
 	if b.Limiter, err = reservations.New(b.store, limits, reservations.Config{}); err != nil {
@@ -51,8 +52,8 @@ func setupLimiter(t *testing.T, limits ...reservations.Limit) *limiterBundle {
 
 // bucket is the stored one.
 func (b *limiterBundle) bucket(limit, key string) bucket.Bucket {
-	bucket, _, _ := b.mem.Load(context.Background(), limit, key)
-	return bucket
+	held, _, _ := bucket.Read(context.Background(), b.mem, limit, key)
+	return held
 }
 
 // left is what may still start, by meter, as of the last request.
@@ -71,7 +72,7 @@ func chargeOf(limit string, tokens float64) reservations.Charge {
 // mustStart starts a new task.
 func (b *limiterBundle) mustStart(t *testing.T, c reservations.Charge) reservations.Outcome {
 	t.Helper()
-	o, err := b.Start(t.Context(), c)
+	o, err := b.Ask(t.Context(), c)
 	if err != nil || !o.Started() {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -81,7 +82,7 @@ func (b *limiterBundle) mustStart(t *testing.T, c reservations.Charge) reservati
 func TestNewReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	bad := reservations.Limit{Name: "bad", Meters: []reservations.Meter{{Name: "tokens", Rate: -1, Period: time.Second}}}
-	_, err := reservations.New(memstore.New(nil), []reservations.Limit{bad, openai(), openai(), {Name: "none"}},
+	_, err := reservations.New(memstore.New(), []reservations.Limit{bad, openai(), openai(), {Name: "none"}},
 		reservations.Config{})
 	if !errors.Is(err, reservations.ErrInvalidLimit) {
 		t.Fatalf("%v is no ErrInvalidLimit", err)
@@ -98,15 +99,15 @@ func TestNewReportsEveryFault(t *testing.T) {
 func TestLimiterNames(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady(), openai())
-	names := l.Limits().Names()
+	names := inside.Of(l).Limits().Names()
 	if diff := cmp.Diff([]string{"openai", "steady"}, names); diff != "" {
 		t.Error(diff)
 	}
 	names[0] = "changed"
-	if l.Limits().Names()[0] != "openai" {
+	if inside.Of(l).Limits().Names()[0] != "openai" {
 		t.Error("the names are not a copy")
 	}
-	got, err := l.Limits().For("steady", "")
+	got, err := inside.Of(l).Limits().For("steady", "")
 	if diff := cmp.Diff(steady(), got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -126,7 +127,7 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 		all[name] = n
 		return reservations.Charge{Limit: "openai", Key: "k", Tokens: all}
 	}
-	long := strings.Repeat("k", reservations.MaxKey+1)
+	long := strings.Repeat("k", bucket.MaxKey+1)
 	for _, c := range []struct {
 		name   string
 		charge reservations.Charge
@@ -154,8 +155,8 @@ func TestLimiterRefusesBadCharges(t *testing.T) {
 			held.Held = reserved
 			for call, ask := range map[string]func() error{
 				"Validate": func() error { return l.Validate(c.charge) },
-				"Start":    func() error { _, err := l.Start(ctx, c.charge); return err },
-				"promoted": func() error { _, err := l.Start(ctx, held); return err },
+				"Start":    func() error { _, err := l.Ask(ctx, c.charge); return err },
+				"promoted": func() error { _, err := l.Ask(ctx, held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c.charge); return err },
 				"Reserve two": func() error {
 					good := chargeOf(c.charge.Limit, 1)
@@ -221,12 +222,41 @@ func TestLimiterBoundsKeys(t *testing.T) {
 	}
 }
 
+// Names are checked once for each call, in each of its charges.
+func TestLimiterBoundsFlowsOfAllCharges(t *testing.T) {
+	t.Parallel()
+	l := setupLimiter(t, steady())
+	good, bad := chargeOf("steady", 5), chargeOf("steady", 5)
+	bad.Flow = "a\x00"
+	for name, ask := range map[string]func() error{
+		"Start":            func() error { _, err := l.Ask(t.Context(), bad); return err },
+		"Check":            func() error { _, err := l.Check(t.Context(), bad); return err },
+		"Validate":         func() error { return l.Validate(bad) },
+		"Reserve":          func() error { _, err := l.Reserve(t.Context(), bad, good); return err },
+		"Reserve, 2nd":     func() error { _, err := l.Reserve(t.Context(), good, bad); return err },
+		"Allow":            func() error { _, err := l.Allow(t.Context(), bad); return err },
+		"Wait":             func() error { _, err := l.Wait(t.Context(), bad); return err },
+		"Grant of a claim": func() error { return beginOne(t.Context(), l, bad) },
+	} {
+		if err := ask(); !errors.Is(err, reservations.ErrInvalidCharge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// beginOne starts one charge as package worker does.
+func beginOne(ctx context.Context, l *limiterBundle, c reservations.Charge) error {
+	ask := func(_ reservations.Charge, _ bool, ask func(context.Context) error) error { return ask(ctx) }
+	_, err := l.Start("a", c).Begin(ctx, time.Second, ask)
+	return err
+}
+
 func TestLimiterLifeOfATask(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, steady())
 	ctx := t.Context()
 	l.mustStart(t, chargeOf("steady", 10))
-	waits, err := l.Start(ctx, chargeOf("steady", 5))
+	waits, err := l.Ask(ctx, chargeOf("steady", 5))
 	if err != nil || waits.State != reserved || waits.Wait() != 500*time.Millisecond {
 		t.Fatalf("%+v, %v", waits, err)
 	}
@@ -245,7 +275,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 		t.Fatalf("after a release: %+v, %v", o, err)
 	}
 	held := outcomes[0].Charge
-	if o, err := l.Start(ctx, held); err != nil || o.State != waiting ||
+	if o, err := l.Ask(ctx, held); err != nil || o.State != waiting ||
 		o.Wait() != 500*time.Millisecond {
 		t.Fatalf("promoted too early: %+v, %v", o, err)
 	}
@@ -253,7 +283,7 @@ func TestLimiterLifeOfATask(t *testing.T) {
 		o.State != settled {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if o, err := l.Start(ctx, held); err != nil || !o.Started() || o.Hold != 0 {
+	if o, err := l.Ask(ctx, held); err != nil || !o.Started() || o.Hold != 0 {
 		t.Fatalf("after a settlement: %+v, %v", o, err)
 	}
 	near(t, balances(l.bucket("steady", "")), 1, 1)
@@ -288,7 +318,7 @@ func TestLimiterAllow(t *testing.T) {
 	for _, c := range []struct {
 		ask    func(context.Context, reservations.Charge) (reservations.Outcome, error)
 		tokens float64
-		want   reservations.State
+		want   string
 		wait   time.Duration
 	}{
 		{l.Check, 10, started, 0},
@@ -388,8 +418,8 @@ func TestLimiterUnavailable(t *testing.T) {
 			held := c
 			held.Held = reserved
 			for call, ask := range map[string]func() error{
-				"Start":    func() error { _, err := l.Start(ctx, c); return err },
-				"promoted": func() error { _, err := l.Start(ctx, held); return err },
+				"Start":    func() error { _, err := l.Ask(ctx, c); return err },
+				"promoted": func() error { _, err := l.Ask(ctx, held); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, c); return err },
 				"Check":    func() error { _, err := l.Check(ctx, c); return err },
 				"Allow":    func() error { _, err := l.Allow(ctx, c); return err },
@@ -439,8 +469,8 @@ func TestLimiterRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := l.Refresh(t.Context(), reservations.Charge{Limit: "steady"})
-	limit, _ := l.Limits().For("steady", "")
-	rules := limit.Rules()
+	limit, _ := inside.Of(l).Limits().For("steady", "")
+	rules := bucket.Rules(limit)
 	if err != nil || !o[0].Bucket.Follows(rules) || before.Follows(rules) ||
 		o[0].Bucket.Version != before.Version+1 {
 		t.Errorf("%+v, %v", o, err)
@@ -458,7 +488,7 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	const callers, each, room = 64, 20, 500
 	m := reservations.Meter{
 		Name: "tokens", Rate: 1, Period: time.Hour, Capacity: room,
-		MaxReserved: reservations.Unlimited,
+		MaxReserved: 0,
 	}
 	l := setupLimiter(t, reservations.Limit{Name: "exact", Meters: []reservations.Meter{m}})
 	var wg sync.WaitGroup
@@ -466,7 +496,7 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				o, err := l.Start(t.Context(), chargeOf("exact", 1))
+				o, err := l.Ask(t.Context(), chargeOf("exact", 1))
 				if err != nil {
 					t.Error(err)
 				}
@@ -492,5 +522,18 @@ func TestLimiterAdmitsExactly(t *testing.T) {
 	}
 	if left := l.left("exact", "")["tokens"]; left != 0 {
 		t.Errorf("%v left", left)
+	}
+}
+
+// Without a store nothing could ever start, so New says what to pass.
+func TestNewNeedsAStore(t *testing.T) {
+	t.Parallel()
+	_, err := reservations.New(nil, []reservations.Limit{{Name: "?"}}, reservations.Config{})
+	if field, ok := errors.AsType[*reservations.FieldError](err); !ok || field.Field != "store" ||
+		!strings.Contains(err.Error(), "memstore.New()") || !errors.Is(err, reservations.ErrInvalidLimit) {
+		t.Errorf("a limiter without a store: %v", err)
+	}
+	if _, err = reservations.New(reservations.NoStore(), nil, reservations.Config{}); err != nil {
+		t.Error(err)
 	}
 }

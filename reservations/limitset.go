@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/text/nearest"
 )
 
-// LimitSet holds the limits of a Limiter at one moment: the configured limits, and the overrides above them. It never
-// changes; a change makes another LimitSet. Safe for concurrent use.
-type LimitSet struct {
+// limitSet holds the limits of a Limiter at one moment: the configured limits, and the overrides above them. It never
+// changes; a change makes another limitSet. Safe for concurrent use.
+type limitSet struct {
 	configured map[string]Limit // by name
 	inForce    map[string]Limit // by name, and by bucket where its key has an override of its own
 	given      []Override       // all that were set, also for unknown limits: SetLimits may add these limits
@@ -20,8 +20,8 @@ type LimitSet struct {
 }
 
 // newLimitSet checks the limits. The error joins every fault of every limit and matches ErrInvalidLimit.
-func newLimitSet(limits []Limit) (*LimitSet, error) {
-	s := &LimitSet{configured: map[string]Limit{}}
+func newLimitSet(limits []Limit) (*limitSet, error) {
+	s := &limitSet{configured: map[string]Limit{}}
 	var faults []error
 	for _, limit := range limits {
 		if err := limit.Validate(); err != nil {
@@ -32,6 +32,7 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 		}
 		limit.Meters = slices.Clone(limit.Meters)
 		limit.Weights, limit.Priorities = maps.Clone(limit.Weights), maps.Clone(limit.Priorities)
+		limit.Allow = maps.Clone(limit.Allow)
 		s.configured[limit.Name] = limit
 	}
 	s.inForce = s.configured
@@ -39,10 +40,10 @@ func newLimitSet(limits []Limit) (*LimitSet, error) {
 }
 
 // Names are the names of the limits, sorted.
-func (s *LimitSet) Names() []string { return slices.Sorted(maps.Keys(s.configured)) }
+func (s *limitSet) Names() []string { return slices.Sorted(maps.Keys(s.configured)) }
 
 // Configured is the limit of that name without any override, or an error that matches ErrUnknownLimit.
-func (s *LimitSet) Configured(name string) (Limit, error) {
+func (s *limitSet) Configured(name string) (Limit, error) {
 	limit, ok := s.configured[name]
 	if !ok {
 		c := Charge{Limit: name}
@@ -54,7 +55,7 @@ func (s *LimitSet) Configured(name string) (Limit, error) {
 // For is the limit of that name as it is for a key: an override of the key counts before one of the limit, and that
 // before what is configured, meter by meter. The empty key has no overrides of its own. The error matches
 // ErrUnknownLimit.
-func (s *LimitSet) For(name, key string) (Limit, error) {
+func (s *limitSet) For(name, key string) (Limit, error) {
 	if _, err := s.Configured(name); err != nil { // the name of a bucket is none
 		return Limit{}, err
 	}
@@ -67,11 +68,11 @@ func (s *LimitSet) For(name, key string) (Limit, error) {
 }
 
 // Overrides are the overrides in force, sorted by limit, key and meter.
-func (s *LimitSet) Overrides() []Override { return slices.Clone(s.known) }
+func (s *limitSet) Overrides() []Override { return slices.Clone(s.known) }
 
 // serving is the limit of a charge, for its key. The error says why the charge can never be served. Overrides do not
 // count for that: what the limit serves as it is configured, it serves with any of them.
-func (s *LimitSet) serving(c Charge) (Limit, error) {
+func (s *limitSet) serving(c Charge) (Limit, error) {
 	limit, err := s.Configured(c.Limit)
 	if err == nil {
 		err = c.validate(limit)
@@ -83,7 +84,7 @@ func (s *LimitSet) serving(c Charge) (Limit, error) {
 }
 
 // replaced is a set with other limits and the same overrides. The error joins all faults and matches ErrInvalidLimit.
-func (s *LimitSet) replaced(limits []Limit) (*LimitSet, error) {
+func (s *limitSet) replaced(limits []Limit) (*limitSet, error) {
 	next, err := newLimitSet(limits)
 	faults := []error{err}
 	for _, name := range next.Names() {
@@ -104,16 +105,15 @@ func (s *LimitSet) replaced(limits []Limit) (*LimitSet, error) {
 // SetLimits replaces the limits: all of them, or with an error none. The error joins every fault of every limit and
 // matches ErrInvalidLimit. The new limits take effect with the next call; calls under way end by the limits they began
 // with. Overrides stay. The number of shards of a limit can't change. A bucket follows a changed limit with its next
-// request, or by Refresh. A task whose limit is gone, or no longer serves its charge, is refused.
+// request, and waiting tasks start by the new ones. A task whose limit is gone, or no longer serves its charge, is
+// refused. Workers of the Limiter log what has changed.
 func (l *Limiter) SetLimits(limits []Limit) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	next, err := l.set.Load().replaced(limits)
+	known := l.starts.limits
+	known.changing.Lock()
+	defer known.changing.Unlock()
+	next, err := known.set.Load().replaced(limits)
 	if err == nil {
-		l.set.Store(next)
+		known.replace(next)
 	}
 	return err
 }
-
-// Limits are the limits in force at this moment.
-func (l *Limiter) Limits() *LimitSet { return l.set.Load() }

@@ -15,7 +15,7 @@ func TestLostBucket(t *testing.T) {
 	t.Parallel()
 	limit := ten(inf)
 	take := func(b bucket.Bucket, seconds, n float64) (bucket.Bucket, bucket.Answer) {
-		return bucket.Step(b, limit.Rules(), clock(seconds),
+		return bucket.Step(b, bucket.Rules(limit), clock(seconds),
 			bucket.Request{Op: bucket.OpAllow, Tokens: []float64{n}})
 	}
 	older, _ := take(bucket.Bucket{}, 100, 1)
@@ -43,18 +43,18 @@ func TestLostLeases(t *testing.T) {
 	t.Parallel()
 	limit := reservations.Limit{Name: "l", Meters: []reservations.Meter{reservations.InFlight(3)}}
 	call := bucket.Request{Op: bucket.OpAllow, Tokens: []float64{1}, Lease: 7, For: 25 * time.Second}
-	older, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), clock(100), call)
+	older, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(limit), clock(100), call)
 	for what, b := range map[string]bucket.Bucket{"missing": {}, "older": older} {
 		b.Since = clock(200)
 		call.Lease = 9
-		if _, o := bucket.Step(b, limit.Rules(), clock(200), call); o.Started() {
+		if _, o := bucket.Step(b, bucket.Rules(limit), clock(200), call); o.Started() {
 			t.Errorf("%s: a call started at once", what)
 		}
-		b, _ = bucket.Step(b, limit.Rules(), clock(201), bucket.Request{Op: bucket.OpRefresh})
-		if _, o := bucket.Step(b, limit.Rules(), clock(224.9), call); o.Started() {
+		b, _ = bucket.Step(b, bucket.Rules(limit), clock(201), bucket.Request{Op: bucket.OpRefresh})
+		if _, o := bucket.Step(b, bucket.Rules(limit), clock(224.9), call); o.Started() {
 			t.Errorf("%s: a call started beside one whose lease is lost", what)
 		}
-		if _, o := bucket.Step(b, limit.Rules(), clock(226), call); !o.Started() {
+		if _, o := bucket.Step(b, bucket.Rules(limit), clock(226), call); !o.Started() {
 			t.Errorf("%s: %s after all leases have ended", what, o.State)
 		}
 	}
@@ -110,7 +110,7 @@ func loseBuckets(t *testing.T, r *rand.Rand, what string) (losses int) {
 			}
 		}
 		var o bucket.Answer
-		b, o = bucket.Step(b, limit.Rules(), now, q)
+		b, o = bucket.Step(b, bucket.Rules(limit), now, q)
 		states = append(states, b)
 		if o.Started() {
 			p.comes(int64(step), o.Hold, q.Tokens[0])

@@ -53,7 +53,7 @@ func newMachine(t *rapid.T) *machine {
 	for k := range l.Meters {
 		j := &judge{}
 		for _, o := range m.limits {
-			j.force = append(j.force, o.Rules().Meters[k])
+			j.force = append(j.force, bucket.Rules(o).Meters[k])
 		}
 		m.judges = append(m.judges, j)
 		if len(m.limits) == 1 {
@@ -123,9 +123,9 @@ func (m *machine) pass(seconds float64) {
 func (m *machine) ask(t *rapid.T, r bucket.Request) bucket.Answer {
 	m.limit = rapid.SampledFrom(m.limits).Draw(t, "limit")
 	was, text := m.bucket, fmt.Sprintf("%+v %+v", m.bucket, r)
-	accrued, _ := bucket.Step(was, m.limit.Rules(), clock(m.now), dry(refresh()))
-	dried, answer := bucket.Step(was, m.limit.Rules(), clock(m.now), dry(r))
-	got, o := bucket.Step(was, m.limit.Rules(), clock(m.now), r)
+	accrued, _ := bucket.Step(was, bucket.Rules(m.limit), clock(m.now), dry(refresh()))
+	dried, answer := bucket.Step(was, bucket.Rules(m.limit), clock(m.now), dry(r))
+	got, o := bucket.Step(was, bucket.Rules(m.limit), clock(m.now), r)
 	if after := fmt.Sprintf("%+v %+v", was, r); after != text {
 		t.Fatalf("Step changed what it was given from %s to %s", text, after)
 	}
@@ -135,7 +135,7 @@ func (m *machine) ask(t *rapid.T, r bucket.Request) bucket.Answer {
 	if o.State != answer.State || o.Hold != answer.Hold || !o.RetryAt.Equal(answer.RetryAt) || !o.At.Equal(answer.At) {
 		t.Fatalf("dry %+v: %+v, want %+v", r, answer, o)
 	}
-	wellFormed(t, m.limit.Rules(), got)
+	wellFormed(t, bucket.Rules(m.limit), got)
 	m.version(t, r, was, accrued, got)
 	m.balances(t, r, o, accrued, got)
 	if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() > bucket.MaxWait || o.Bucket.Version != got.Version {
@@ -185,7 +185,8 @@ func (m *machine) version(t *rapid.T, r bucket.Request, was, accrued, got bucket
 	changed := !cmp.Equal(balances(accrued), balances(got)) || !accrued.Blocked.Equal(got.Blocked) ||
 		!cmp.Equal(was.Settled, got.Settled)
 	if !was.At.IsZero() {
-		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) || !was.Follows(m.limit.Rules())
+		changed = changed || got.At.Before(was.At) || len(was.Meters) != len(got.Meters) ||
+			!was.Follows(bucket.Rules(m.limit))
 	}
 	want := was.Version
 	if changed && !r.Dry {
@@ -303,7 +304,7 @@ func (m *machine) correct(t *rapid.T, i int) {
 // refundsBesideAHold settles a task while another one holds, and then starts all that is there.
 func (m *machine) refundsBesideAHold(t *rapid.T) {
 	all := func() bucket.Request {
-		b, _ := bucket.Step(m.bucket, m.limit.Rules(), clock(m.now), dry(refresh()))
+		b, _ := bucket.Step(m.bucket, bucket.Rules(m.limit), clock(m.now), dry(refresh()))
 		r := bucket.Request{Op: bucket.OpStart, Promoted: true, Urgent: true}
 		for k, meter := range m.limit.Meters {
 			r.Tokens = append(r.Tokens, min(meter.Rules().Largest(), max(0, b.Meters[k].Started)))
@@ -442,7 +443,7 @@ func TestUnusedStartsComeBack(t *testing.T) {
 		wait := m.ask(t, dry(r)).Wait().Seconds()
 		m.pass(max(0, wait-rapid.SampledFrom([]float64{0, .001, .06, .2}).Draw(t, "early")))
 		before := m.bucket
-		after, o := bucket.Step(before, m.limit.Rules(), clock(m.now), r)
+		after, o := bucket.Step(before, bucket.Rules(m.limit), clock(m.now), r)
 		if !o.Started() {
 			return
 		}
@@ -450,9 +451,9 @@ func TestUnusedStartsComeBack(t *testing.T) {
 		m.pass(o.Hold.Seconds() * passes)
 		back := settle(r.Tokens...)
 		back.HoldEnd = o.HoldEnd()
-		after, _ = bucket.Step(after, m.limit.Rules(), clock(m.now), back)
-		never, _ := bucket.Step(before, m.limit.Rules(), clock(m.now), refresh())
-		for k, meter := range m.limit.Rules().Meters {
+		after, _ = bucket.Step(after, bucket.Rules(m.limit), clock(m.now), back)
+		never, _ := bucket.Step(before, bucket.Rules(m.limit), clock(m.now), refresh())
+		for k, meter := range bucket.Rules(m.limit).Meters {
 			lost := brings(meter, o.At, bucket.Hold+50*time.Millisecond) + 1e-6
 			got, want := after.Meters[k], never.Meters[k]
 			if got.Started < want.Started-lost || got.Reserved < want.Reserved-lost {

@@ -9,23 +9,13 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 )
 
-const (
-	// Unlimited is the zero value of a Meter's MaxReserved: the bucket promises tokens as far ahead as tasks ask.
-	Unlimited = 0.
-	// NoReserved as a Meter's MaxReserved lets it promise none: a task that finds no room waits without a promise.
-	NoReserved = -math.MaxFloat64
-)
-
-// NoBurst as a Meter's Capacity makes it a pure queue: no tokens are kept, so each task starts when the tokens of the
+// None means zero where zero means a default: as a Meter's MaxReserved no tokens are promised, and a task that finds no
+// room waits without a promise. As a Meter's Capacity no tokens are kept, and each task starts when the tokens of the
 // task before it have come back.
-const NoBurst = -math.MaxFloat64
+const None = -math.MaxFloat64
 
-const (
-	// MeterInFlight is the name of the one meter of KindInFlight that a limit may have.
-	MeterInFlight = "in_flight"
-	// InFlightMost bounds the calls in flight of a limit: a bucket stores each of them.
-	InFlightMost = 1000
-)
+// MeterInFlight is the name of the one meter of KindInFlight that a limit may have.
+const MeterInFlight = "in_flight"
 
 // Kind says how a meter fills.
 type Kind string
@@ -37,7 +27,7 @@ const (
 	// leaves is there for the next as far as the capacity goes beyond Rate; with a capacity of zero nothing rolls over.
 	KindWindow Kind = "window"
 	// KindInFlight counts calls that run: nothing refills the meter but the end of a call. A start takes slots by a lease
-	// that its process renews, see Limiter.Keep; a settlement ends the lease, and so does its expiry.
+	// that its process renews, see Grant.Keep; a settlement ends the lease, and so does its expiry.
 	KindInFlight Kind = "in_flight"
 )
 
@@ -61,11 +51,11 @@ type Meter struct {
 	Rate float64
 	// Period is what Rate counts for. Must be positive.
 	Period time.Duration
-	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth. NoBurst is its
-	// own value.
+	// Capacity is the most tokens the bucket holds: the largest burst. Zero means Rate, one period's worth. None keeps
+	// no tokens.
 	Capacity float64
 	// MaxReserved bounds how many tokens the bucket promises ahead of their time: the deficit of its reserved balance.
-	// Zero means Unlimited. NoReserved is its own value.
+	// Zero means no bound, and None promises none.
 	MaxReserved float64
 	// Kind says how the meter fills. The zero value is KindBucket.
 	Kind Kind
@@ -114,8 +104,8 @@ func PerDay(name string, rate float64) Meter {
 	return Meter{Name: name, Kind: KindWindow, Rate: rate, Period: 24 * time.Hour}
 }
 
-// InFlight returns a meter that lets at most that many calls run at once. A charge takes one of them unless its Tokens
-// name MeterInFlight. The meter promises nothing to waiting tasks, and no task holds for it.
+// InFlight returns a meter that lets at most that many calls run at once, from 1 to 1000. A charge takes one of them
+// unless its Tokens name MeterInFlight. The meter promises nothing to waiting tasks, and no task holds for it.
 func InFlight(calls int) Meter {
 	return Meter{Name: MeterInFlight, Kind: KindInFlight, Capacity: float64(calls)}
 }
@@ -125,16 +115,16 @@ func (m Meter) windowed() bool { return m.Kind == KindWindow }
 
 func (m Meter) inFlight() bool { return m.Kind == KindInFlight }
 
-// Cap is the capacity in force: Capacity, or Rate where Capacity is zero, or zero where it is NoBurst.
+// Cap is the capacity in force: Capacity, or Rate where Capacity is zero, or zero where it is None.
 func (m Meter) Cap() float64 {
-	if m.Capacity == NoBurst {
+	if m.Capacity == None {
 		return 0
 	}
 	return cmp.Or(m.Capacity, m.Rate)
 }
 
 func (m Meter) reservedText() string {
-	if m.MaxReserved == Unlimited {
+	if m.MaxReserved == 0 {
 		return "unlimited"
 	}
 	return fmt.Sprint(m.rules().MaxReserved)
@@ -157,7 +147,7 @@ func (m Meter) rules() bucket.Meter {
 			f.Least, f.Most, f.Ramp = f.Rate, m.Adaptive.Max/m.Period.Seconds(), m.Adaptive.Ramp
 		}
 	}
-	if rules.MaxReserved = max(0, m.MaxReserved); m.MaxReserved == Unlimited { // NoReserved is negative
+	if rules.MaxReserved = max(0, m.MaxReserved); m.MaxReserved == 0 { // None is negative
 		rules.MaxReserved = math.Inf(1)
 	}
 	return rules
@@ -171,11 +161,11 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 		fault("period", "%v must be positive, e.g. 1m", m.Period)
 	}
 	switch {
-	case m.Capacity == NoBurst && m.windowed():
+	case m.Capacity == None && m.windowed():
 		fault("capacity", "a fixed window can't be without a burst: all of it comes back at once")
-	case m.Capacity == NoBurst && m.MaxReserved == NoReserved:
+	case m.Capacity == None && m.MaxReserved == None:
 		fault("max_reserved", "must not be zero without a capacity: all that starts is owed")
-	case m.Capacity != 0 && m.Capacity != NoBurst && !positive(m.Capacity):
+	case m.Capacity != 0 && m.Capacity != None && !positive(m.Capacity):
 		fault("capacity", "%v must be a number of tokens from %g to %g; left out it is one period's worth",
 			m.Capacity, smallestAmount, bucket.LargestAmount)
 	}
@@ -189,7 +179,7 @@ func (m Meter) validate(fault func(field, format string, args ...any)) {
 	m.validateWindow(fault)
 	m.validateAdaptive(fault)
 	m.Settle.validate(fault)
-	if !(m.MaxReserved >= 0 && m.MaxReserved <= math.MaxFloat64) && m.MaxReserved != NoReserved {
+	if !(m.MaxReserved >= 0 && m.MaxReserved <= math.MaxFloat64) && m.MaxReserved != None {
 		fault("max_reserved", "%v must not be negative; left out it is unlimited", m.MaxReserved)
 	}
 }
@@ -252,9 +242,9 @@ func (m Meter) validateInFlight(fault func(field, format string, args ...any)) {
 			m.Kind, m.Name, MeterInFlight)
 		return
 	}
-	if m.Capacity != math.Trunc(m.Capacity) || !(m.Capacity >= 1 && m.Capacity <= InFlightMost) {
+	if m.Capacity != math.Trunc(m.Capacity) || !(m.Capacity >= 1 && m.Capacity <= bucket.InFlightMost) {
 		fault(m.Name, "%v must be a whole number of calls, from 1 to %d: a bucket stores each call that runs",
-			m.Cap(), InFlightMost)
+			m.Cap(), bucket.InFlightMost)
 	}
 	if m != (Meter{Name: m.Name, Kind: m.Kind, Capacity: m.Capacity}) {
 		fault(m.Name, "has a capacity alone: no rate, period, max_reserved, headroom, window or settle")

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	started  = reservations.StateStarted
-	reserved = reservations.StateReserved
-	waiting  = reservations.StateWaiting
-	refused  = reservations.StateRefused
-	settled  = reservations.StateSettled
+	started  = "started"
+	reserved = "reserved"
+	waiting  = "waiting"
+	refused  = "refused"
+	settled  = "settled"
 )
 
 // virtualStart is a midnight in UTC.
@@ -46,9 +46,9 @@ func limitOf(meters ...reservations.Meter) reservations.Limit {
 func reservable(tokens float64) float64 {
 	switch tokens {
 	case 0:
-		return reservations.NoReserved
+		return reservations.None
 	case inf:
-		return reservations.Unlimited
+		return 0
 	}
 	return tokens
 }
@@ -131,7 +131,7 @@ func dry(r bucket.Request) bucket.Request {
 type moment struct {
 	at   float64
 	r    bucket.Request
-	want reservations.State
+	want bucket.State
 	wait float64
 }
 
@@ -144,7 +144,7 @@ func life(t *testing.T, l reservations.Limit, moments []moment) bucket.Bucket {
 	var b bucket.Bucket
 	for i, m := range moments {
 		var o bucket.Answer
-		b, o = bucket.Step(b, l.Rules(), clock(m.at), m.r)
+		b, o = bucket.Step(b, bucket.Rules(l), clock(m.at), m.r)
 		if wait := (o.Hold + o.Wait()).Seconds(); o.State != m.want || math.Abs(wait-m.wait) > 1e-8 {
 			t.Fatalf("moment %d: %s after %v s, want %s after %v s", i, o.State, wait, m.want, m.wait)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -14,18 +15,18 @@ import (
 // saves up for a burst.
 func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 	t.Parallel()
-	l := limitOf(perSecond("tokens", 10, reservations.NoBurst, inf))
+	l := limitOf(perSecond("tokens", 10, reservations.None, inf))
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	b, at := bucket.Bucket{}, 1000.
 	for k, n := range []float64{1, 20, 5} {
 		var o bucket.Answer
-		if b, o = bucket.Step(b, l.Rules(), clock(at), promoted(n)); !o.Started() || o.Hold != 0 {
+		if b, o = bucket.Step(b, bucket.Rules(l), clock(at), promoted(n)); !o.Started() || o.Hold != 0 {
 			t.Fatalf("task %d: %+v, want a start at once", k, o)
 		}
 		comes := clock(at + n/10)
-		if b, o = bucket.Step(b, l.Rules(), clock(at), start(1)); k > 0 && !o.RetryAt.Equal(comes) {
+		if b, o = bucket.Step(b, bucket.Rules(l), clock(at), start(1)); k > 0 && !o.RetryAt.Equal(comes) {
 			t.Errorf("after task %d a new one starts at %v, want %v", k, o.RetryAt, comes)
 		}
 		if k == 0 { // short by 100 ms: it holds
@@ -52,19 +53,19 @@ func TestNoBurstStartsOneAfterAnother(t *testing.T) {
 func TestOverrideOfCapacities(t *testing.T) {
 	t.Parallel()
 	limit := limitOf(perSecond("tokens", 10, 30, 0), reservations.InFlight(20))
-	l, err := reservations.New(memstore.New(nil), []reservations.Limit{limit}, reservations.Config{})
+	l, err := reservations.New(memstore.New(), []reservations.Limit{limit}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	queue := reservations.Override{
-		Limit: "fleet", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: reservations.NoBurst,
+		Limit: "fleet", Meter: "tokens", Rate: 5, Period: time.Second, Capacity: reservations.None,
 	}
 	calls := reservations.Override{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 2}
-	if err = l.SetOverrides([]reservations.Override{queue, calls}); err != nil {
+	if err = inside.Of(l).SetOverrides([]reservations.Override{queue, calls}); err != nil {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "fleet", Tokens: reservations.Tokens{"tokens": 30}}
-	o, err := l.Start(t.Context(), charge)
+	o, err := l.Ask(t.Context(), charge)
 	if err != nil || !o.Started() {
 		t.Fatalf("%+v (%v), want a start", o, err)
 	}
@@ -80,7 +81,8 @@ func TestOverrideOfCapacities(t *testing.T) {
 		{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: 5, Rate: 5, Period: time.Second},
 	} {
 		var f *reservations.FieldError
-		if err = l.SetOverrides([]reservations.Override{o}); !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
+		err = inside.Of(l).SetOverrides([]reservations.Override{o})
+		if !errors.As(err, &f) || f.Field != reservations.MeterInFlight {
 			t.Errorf("%+v: got %v, want a fault of in_flight", o, err)
 		}
 	}
@@ -90,14 +92,14 @@ func TestOverrideOfCapacities(t *testing.T) {
 func TestOverrideOfCallsThatRun(t *testing.T) {
 	t.Parallel()
 	limit := limitOf(reservations.InFlight(3))
-	l, err := reservations.New(memstore.New(nil), []reservations.Limit{limit}, reservations.Config{})
+	l, err := reservations.New(memstore.New(), []reservations.Limit{limit}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := func(n float64) {
 		t.Helper()
 		o := reservations.Override{Limit: "fleet", Meter: reservations.MeterInFlight, Capacity: n}
-		if err := l.SetOverrides([]reservations.Override{o}); err != nil {
+		if err := inside.Of(l).SetOverrides([]reservations.Override{o}); err != nil {
 			t.Fatal(err)
 		}
 	}

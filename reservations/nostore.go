@@ -3,7 +3,6 @@ package reservations
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
 )
@@ -12,9 +11,9 @@ import (
 // ErrUnavailable. Its tasks have their places in the waitlists, and nothing is reserved for them.
 func NoStore() Store { return noStore{} }
 
-// HasStore reports whether the Limiter has another store than NoStore.
-func (l *Limiter) HasStore() bool {
-	_, none := l.store.(noStore)
+// HasStore reports whether there is another store than NoStore.
+func (b *buckets) HasStore() bool {
+	_, none := b.store.(noStore)
 	return !none
 }
 
@@ -26,14 +25,10 @@ func (noStore) fault(of string) error {
 	}
 }
 
-func (s noStore) Apply(_ context.Context, limit bucket.Limit, key string, _ []bucket.Request) ([]bucket.Answer, error) {
-	return nil, s.fault(bucket.Name(limit.Name, key))
+func (s noStore) Update(_ context.Context, limit, key string, _ Change) error {
+	return s.fault(bucket.Name(limit, key))
 }
 
 func (s noStore) Reset(_ context.Context, limit, key string) error {
 	return s.fault(bucket.Name(limit, key))
-}
-
-func (s noStore) Load(_ context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
-	return bucket.Bucket{}, time.Time{}, s.fault(bucket.Name(limit, key))
 }

@@ -6,29 +6,13 @@ import (
 	"github.com/headway-go/headway/internal/bucket"
 )
 
-// State is the answer of a bucket, in one word.
-type State = bucket.State
-
-const (
-	// StateStarted means that the task starts when Outcome.Hold is over.
-	StateStarted = bucket.StateStarted
-	// StateReserved means that the task waits, and that the bucket has promised its tokens.
-	StateReserved = bucket.StateReserved
-	// StateWaiting means that the task waits without a new promise: max_reserved or max_wait leaves no room for one, or
-	// the task was promoted and came too early.
-	StateWaiting = bucket.StateWaiting
-	// StateRefused means that an Allow did not start, or that a lease is not there any more. Nothing was changed.
-	StateRefused = bucket.StateRefused
-	// StateSettled is the answer to a request that starts and promises nothing: a settlement, a release, a block, a
-	// sync.
-	StateSettled = bucket.StateSettled
-)
-
 // Outcome is the answer of a bucket to a Limiter.
 type Outcome struct {
-	State State
-	// Charge is the charge that was asked for, with what the bucket answered for it: Start with it after a wait, and Keep,
-	// Settle or Cancel it after a start.
+	// State is the answer in one word. The call has "started"; it waits and its tokens are promised ("reserved"), or it
+	// waits without a promise ("waiting"); it was "refused" and nothing changed; or a request that starts nothing is
+	// done ("settled").
+	State string
+	// Charge is the charge that was asked for. Its Bucket is the one that answered: a shard where the limit has Shards.
 	Charge Charge
 	// Hold is how long a started task has to wait in its worker, at most 250 ms.
 	Hold time.Duration
@@ -37,31 +21,41 @@ type Outcome struct {
 	RetryAt time.Time
 	// At is the moment of the answer on the store's clock, as RetryAt is.
 	At time.Time
-	// Bucket is the bucket after the request, or a later state of it, in a form of Headway's own packages. The
-	// dispatcher plans with it. FullAt is when the bucket is full, if nothing else happens.
+
+	left
+}
+
+// left is for Headway's own packages: the dispatcher plans with it.
+type left struct {
+	// Bucket is the bucket after the request, or a later state of it.
 	Bucket bucket.Bucket
 }
 
 // outcome is the answer to a charge.
 func outcome(a bucket.Answer, c Charge) Outcome {
 	c.HoldEnd = a.HoldEnd()
-	if c.Held == "" && (a.State == StateReserved || a.State == StateWaiting) {
+	if c.Held == "" && (a.State == bucket.StateReserved || a.State == bucket.StateWaiting) {
 		c.Held = a.State
 	}
-	return Outcome{State: a.State, Charge: c, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket}
+	return Outcome{
+		State: a.State, Charge: c, Hold: a.Hold, RetryAt: a.RetryAt, At: a.At, left: left{Bucket: a.Bucket},
+	}
 }
 
 // Started says whether the task starts.
-func (o Outcome) Started() bool { return o.State == StateStarted }
+func (o Outcome) Started() bool { return o.State == bucket.StateStarted }
 
 // Wait is how long after the answer RetryAt is; zero for a task that starts.
 func (o Outcome) Wait() time.Duration {
 	return bucket.Answer{RetryAt: o.RetryAt, At: o.At}.Wait()
 }
 
+// FullAt is when the bucket is full, if nothing else happens.
+func (o Outcome) FullAt() time.Time { return o.Bucket.FullAt() }
+
 // Remaining is what a new ordinary task could take from each meter at the moment of the answer, in tokens: what is
 // neither taken nor promised nor headroom. It is never negative, and zero during a block. A web handler shows it as
-// X-RateLimit-Remaining, Wait as Retry-After, and Bucket.FullAt as the reset. Where the limit has Shards, it is that of
+// X-RateLimit-Remaining, Wait as Retry-After, and FullAt as the reset. Where the limit has Shards, it is that of
 // the shard. A meter that the limit lost may be named until it is full.
 func (o Outcome) Remaining() Tokens {
 	left := Tokens{}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/nearest"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/text/nearest"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 // Override replaces the rate of one meter while processes run: of a limit, or of one of its keys. The rest of the limit
@@ -25,7 +25,7 @@ type Override struct {
 	Rate   float64
 	Period time.Duration `bson:"-"`
 	// Capacity is the largest burst. Zero keeps the capacity that is configured for the meter, and where none is, it is
-	// one period's worth of the new rate. NoBurst is its own value. Of MeterInFlight it is how many calls may run at once.
+	// one period's worth of the new rate. None keeps no tokens. Of MeterInFlight it is how many calls may run at once.
 	Capacity float64
 	// SetAt and By say when the override was set, and by which person. They are for people.
 	SetAt time.Time `bson:"set_at"`
@@ -50,17 +50,17 @@ func (o Override) String() string {
 // capacity is smaller, max_reserved grows by as much: a charge above the new capacity waits for a full bucket, starts
 // alone, and is paid back at the new rate before others start. An override does not admit larger charges than the
 // configured limit.
-func (l *Limiter) SetOverrides(overrides []Override) error {
+func (l *limits) SetOverrides(overrides []Override) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	next, err := l.set.Load().overridden(overrides)
-	l.set.Store(next)
+	l.replace(next)
 	return err
 }
 
 // overridden is the set with other overrides. The error is that of SetOverrides.
-func (s *LimitSet) overridden(given []Override) (*LimitSet, error) {
-	next := &LimitSet{configured: s.configured, inForce: maps.Clone(s.configured), given: slices.Clone(given)}
+func (s *limitSet) overridden(given []Override) (*limitSet, error) {
+	next := &limitSet{configured: s.configured, inForce: maps.Clone(s.configured), given: slices.Clone(given)}
 	var faults []error
 	last := map[Override]Override{} // by limit, key and meter
 	for _, o := range given {
@@ -90,7 +90,7 @@ func (o Override) fault(err error) error {
 }
 
 // check says why an override can't be in force.
-func (s *LimitSet) check(o Override) error {
+func (s *limitSet) check(o Override) error {
 	limit, ok := s.configured[o.Limit]
 	if !ok {
 		return fmt.Errorf("%w: %q is not configured; %s", ErrUnknownLimit, o.Limit, nearest.There(o.Limit, s.Names()))
@@ -103,9 +103,9 @@ func (s *LimitSet) check(o Override) error {
 		return limitFault(o.Limit, o.Meter, "has no rate; set how many calls may run at once, e.g. 30")
 	}
 	if o.Meter == MeterInFlight && o.Capacity == 0 { // it would keep what is configured
-		o.Capacity = NoBurst
+		o.Capacity = None
 	}
-	if problem := bucket.NameProblem("key", o.Key, MaxKey); problem != "" {
+	if problem := bucket.NameProblem("key", o.Key, bucket.MaxKey); problem != "" {
 		return limitFault(o.Limit, "key", problem)
 	}
 	return limit.overridden(limit, o).Validate()
@@ -119,8 +119,8 @@ func (l Limit) overridden(configured Limit, o Override) Limit {
 	if o.Capacity != 0 {
 		is.Capacity = o.Capacity
 	}
-	if most := was.rules().MaxReserved; was.MaxReserved != Unlimited { // the largest charge stays the same
-		is.MaxReserved = cmp.Or(max(most, was.Cap()+most-is.Cap()), NoReserved)
+	if most := was.rules().MaxReserved; was.MaxReserved != 0 { // the largest charge stays the same
+		is.MaxReserved = cmp.Or(max(most, was.Cap()+most-is.Cap()), None)
 	}
 	l.Meters = slices.Clone(l.Meters)
 	l.Meters[l.meter(o.Meter)] = is

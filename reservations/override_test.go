@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -20,7 +22,7 @@ func perMinute(limit, meter string, rate float64) reservations.Override {
 // rateOf is the rate and the capacity in force.
 func rateOf(t *testing.T, l *reservations.Limiter, limit, key, meter string) [2]float64 {
 	t.Helper()
-	got, err := l.Limits().For(limit, key)
+	got, err := inside.Of(l).Limits().For(limit, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 	tokens := perMinute("openai", "tokens", 5000)
 	burst := perMinute("steady", "tokens", 60)
 	burst.Capacity = 3
-	if err := l.SetOverrides([]reservations.Override{
+	if err := inside.Of(l).SetOverrides([]reservations.Override{
 		perMinute("openai", "requests", 1), keyed, tokens,
 		perMinute("openai", "requests", 30), burst,
 	}); err != nil {
@@ -64,13 +66,13 @@ func TestOverridesAreResolvedByKey(t *testing.T) {
 			t.Errorf("%s of %q: %v, want %v", c.meter, c.key, got, c.want)
 		}
 	}
-	if _, err := l.Limits().For("openai:acme", ""); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := inside.Of(l).Limits().For("openai:acme", ""); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Errorf("the name of a bucket is that of a limit: %v", err)
 	}
-	if n := len(l.Limits().Overrides()); n != 4 {
+	if n := len(inside.Of(l).Limits().Overrides()); n != 4 {
 		t.Errorf("%d overrides in force", n)
 	}
-	if err := l.SetOverrides(nil); err != nil || rateOf(t, l.Limiter, "openai", "acme",
+	if err := inside.Of(l).SetOverrides(nil); err != nil || rateOf(t, l.Limiter, "openai", "acme",
 		"requests") != [2]float64{60, 60} {
 		t.Errorf("not taken back: %v", err)
 	}
@@ -118,7 +120,7 @@ func TestOverridesThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := setupLimiter(t, openai(), steady())
-			err := l.SetOverrides([]reservations.Override{c.override, perMinute("steady", "tokens", 60)})
+			err := inside.Of(l).SetOverrides([]reservations.Override{c.override, perMinute("steady", "tokens", 60)})
 			fault := (*reservations.ChargeError)(nil)
 			if !errors.Is(err, c.want) || !errors.As(err, &fault) || fault.Charge.Limit != c.override.Limit ||
 				fault.Charge.Key != c.override.Key || fault.Meter != c.override.Meter ||
@@ -129,7 +131,7 @@ func TestOverridesThatCannotBe(t *testing.T) {
 				t.Errorf("the good one is not in force: %v", got)
 			}
 			if diff := cmp.Diff([]reservations.Override{perMinute("steady", "tokens", 60)},
-				l.Limits().Overrides()); diff != "" {
+				inside.Of(l).Limits().Overrides()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -144,33 +146,33 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 	limit.Meters[0].MaxReserved = 5
 	l := setupLimiter(t, limit)
 	smaller := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 1, Period: time.Second}
-	if err := l.SetOverrides([]reservations.Override{smaller}); err != nil {
+	if err := inside.Of(l).SetOverrides([]reservations.Override{smaller}); err != nil {
 		t.Fatal(err)
 	}
 	c := chargeOf("steady", 15) // the most that is served as configured
 	if err := l.Validate(c); err != nil {
 		t.Fatal(err)
 	}
-	is, err := l.Limits().For("steady", "")
+	is, err := inside.Of(l).Limits().For("steady", "")
 	if err != nil || is.Meters[0].Cap() != 1 || is.Meters[0].Rules().Largest() != 15 {
 		t.Errorf("%+v, %v: stores must never see a charge above the largest of its limit", is, err)
 	}
-	if _, err = l.Start(t.Context(), chargeOf("steady", 1)); err != nil {
+	if _, err = l.Ask(t.Context(), chargeOf("steady", 1)); err != nil {
 		t.Fatal(err)
 	}
-	o, err := l.Start(t.Context(), c)
+	o, err := l.Ask(t.Context(), c)
 	if err != nil || o.State != waiting && o.State != reserved {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	l.now = l.now.Add(o.Wait())
-	if o, err = l.Start(t.Context(), o.Charge); err != nil || !o.Started() {
+	if o, err = l.Ask(t.Context(), o.Charge); err != nil || !o.Started() {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if owed := -l.left("steady", "")["tokens"]; owed != 14 {
 		t.Errorf("%v tokens are owed: the next one has to wait until the large one is paid back", owed)
 	}
 	larger := reservations.Override{Limit: "steady", Meter: "tokens", Rate: 100, Period: time.Second}
-	if err := l.SetOverrides([]reservations.Override{larger}); err != nil {
+	if err := inside.Of(l).SetOverrides([]reservations.Override{larger}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Validate(chargeOf("steady", 16)); !errors.Is(err, reservations.ErrChargeTooLarge) {
@@ -181,11 +183,11 @@ func TestOverrideNeverRefusesATask(t *testing.T) {
 func TestSetLimits(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, openai(), steady())
-	if err := l.SetOverrides([]reservations.Override{perMinute("steady", "tokens", 60), perMinute("later",
+	if err := inside.Of(l).SetOverrides([]reservations.Override{perMinute("steady", "tokens", 60), perMinute("later",
 		"tokens", 7)}); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Fatal(err)
 	}
-	before := l.Limits()
+	before := inside.Of(l).Limits()
 	sharded, bad := openai(), steady()
 	sharded.Shards, bad.Meters[0].Rate = 4, -1
 	err := l.SetLimits([]reservations.Limit{sharded, bad})
@@ -194,7 +196,7 @@ func TestSetLimits(t *testing.T) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	if l.Limits() != before {
+	if inside.Of(l).Limits() != before {
 		t.Error("refused limits have changed something")
 	}
 	faster, later := steady(), steady()
@@ -208,10 +210,10 @@ func TestSetLimits(t *testing.T) {
 	if got := rateOf(t, l.Limiter, "steady", "", "tokens"); got[0] != 60 {
 		t.Errorf("%v: the override is lost", got)
 	}
-	if configured, _ := l.Limits().Configured("steady"); configured.Meters[0].Rate != 50 {
+	if configured, _ := inside.Of(l).Limits().Configured("steady"); configured.Meters[0].Rate != 50 {
 		t.Errorf("configured: %+v", configured)
 	}
-	if _, err := l.Start(t.Context(), chargeOf("openai", 1)); !errors.Is(err, reservations.ErrUnknownLimit) {
+	if _, err := l.Ask(t.Context(), chargeOf("openai", 1)); !errors.Is(err, reservations.ErrUnknownLimit) {
 		t.Errorf("%v: the limit is gone", err)
 	}
 }
@@ -222,8 +224,8 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	two, one := openai(), openai()
 	one.Meters = one.Meters[1:]
 	one.Meters[0].Capacity = 1e9
-	two.Meters = []reservations.Meter{reservations.InFlight(reservations.InFlightMost), one.Meters[0]}
-	l, err := reservations.New(memstore.New(nil), []reservations.Limit{two}, reservations.Config{})
+	two.Meters = []reservations.Meter{reservations.InFlight(bucket.InFlightMost), one.Meters[0]}
+	l, err := reservations.New(memstore.New(), []reservations.Limit{two}, reservations.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +234,7 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range rounds {
-				o, err := l.Start(t.Context(), chargeOf("openai", 3))
+				o, err := l.Ask(t.Context(), chargeOf("openai", 3))
 				if err == nil && o.Started() {
 					_, err = l.Settle(t.Context(), o.Charge, reservations.Tokens{"tokens": 2}, "")
 				}
@@ -251,7 +253,7 @@ func TestLimitsChangeWhileOthersAsk(t *testing.T) {
 			}
 			o := perMinute("openai", "tokens", float64(i+1))
 			o.Capacity = 1e9
-			if err := l.SetOverrides([]reservations.Override{o}); err != nil {
+			if err := inside.Of(l).SetOverrides([]reservations.Override{o}); err != nil {
 				t.Error(err)
 			}
 		}

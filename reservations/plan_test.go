@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 		return of
 	}
 	after := func(l reservations.Limit, requests ...bucket.Request) bucket.Bucket {
-		b, _ := bucket.Fold(bucket.Bucket{}, l.Rules(), clock(0), requests)
+		b, _ := bucket.Fold(bucket.Bucket{}, bucket.Rules(l), clock(0), requests)
 		return b
 	}
 	headroom := withHeadroom(ten(inf), 4)
@@ -89,7 +89,7 @@ func TestPlanAgreesWithStep(t *testing.T) {
 		m := newMachine(t)
 		m.disturb(t, rapid.IntRange(0, 30).Draw(t, "requests"))
 		b, l, now := m.bucket, m.limit, clock(m.now)
-		b, _ = bucket.Step(b, l.Rules(), now, refresh())
+		b, _ = bucket.Step(b, bucket.Rules(l), now, refresh())
 		if now.Before(b.At) {
 			now = b.At
 		}
@@ -115,12 +115,12 @@ func TestPlanAgreesWithStep(t *testing.T) {
 			}
 			earlier := at.Add(-time.Millisecond)
 			if earlier.After(now) && (i == 0 || earlier.After(starts[i-1])) {
-				if _, o := bucket.Step(b, l.Rules(), earlier, requests[i]); o.Started() && o.Hold < 999*time.Microsecond {
+				if _, o := bucket.Step(b, bucket.Rules(l), earlier, requests[i]); o.Started() && o.Hold < 999*time.Microsecond {
 					t.Fatalf("task %d is planned at %v, and starts a millisecond earlier: %+v", i, at, o)
 				}
 			}
 			var o bucket.Answer
-			if b, o = bucket.Step(b, l.Rules(), at, requests[i]); !o.Started() || o.Hold > 10 {
+			if b, o = bucket.Step(b, bucket.Rules(l), at, requests[i]); !o.Started() || o.Hold > 10 {
 				t.Fatalf("task %d is planned at %v, and is answered %+v", i, at, o)
 			}
 		}

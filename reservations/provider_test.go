@@ -29,7 +29,7 @@ type call struct {
 }
 
 func newProvider(l reservations.Limit, k int, now time.Time) *provider {
-	return &provider{meter: k, rule: l.Rules().Meters[k], now: now, left: l.Meters[k].Cap()}
+	return &provider{meter: k, rule: bucket.Rules(l).Meters[k], now: now, left: l.Meters[k].Cap()}
 }
 
 func (p *provider) windowed() bool { return p.rule.Filling.Period > 0 }

@@ -14,7 +14,7 @@ type refusal struct {
 	at      float64
 	request bucket.Request
 	// state is the answer, and the bucket is blocked from then on for least to most seconds.
-	state       reservations.State
+	state       bucket.State
 	least, most float64
 }
 
@@ -26,7 +26,7 @@ func refuse(by int64, began, after float64) bucket.Request {
 	}
 }
 
-func refuseFor(why reservations.Reason, began float64) bucket.Request {
+func refuseFor(why bucket.Reason, began float64) bucket.Request {
 	r := refuse(1, began, 0)
 	r.Reason = why
 	return r
@@ -126,44 +126,54 @@ func TestRefusals(t *testing.T) {
 			{0, refuse(1, -1, 1000), settled, 100, 100},
 			{101, refuse(2, 100.5, 1000), settled, 50, 50},
 			{152, refuse(2, 151, 1000), refused, 0, 0},
-			{301, refuse(2, 300, 1000), settled, 4, 6},
-			{310, refuse(2, 309, 1000), settled, 8, 12},
+			{301, refuse(2, 300, 1000), waiting, 4, 6},
+			{310, refuse(2, 309, 1000), waiting, 8, 12},
 		},
 		"a quota": {
-			{0, refuseFor(reservations.ReasonQuota, -1), settled, 15, 22.5},
-			{30, refuseFor(reservations.ReasonQuota, 29), settled, 30, 45},
-			{80, refuseFor(reservations.ReasonQuota, 79), settled, 60, 90},
-			{180, refuseFor(reservations.ReasonQuota, 179), settled, 100, 100},
+			{0, refuseFor(bucket.ReasonQuota, -1), settled, 15, 22.5},
+			{30, refuseFor(bucket.ReasonQuota, 29), waiting, 30, 45},
+			{80, refuseFor(bucket.ReasonQuota, 79), waiting, 60, 90},
+			{180, refuseFor(bucket.ReasonQuota, 179), waiting, 100, 100},
 			{290, start(1), started, 100, 100},
 			{291, good(1, 290), settled, 0, 0},
 		},
 		"a key that others do not have": {
-			{0, refuseFor(reservations.ReasonKey, -1), settled, 15, 22.5},
+			{0, refuseFor(bucket.ReasonKey, -1), settled, 15, 22.5},
 			{30, good(2, 29), settled, 0, 0},
-			{31, refuseFor(reservations.ReasonKey, 30.5), refused, 0, 0},
+			{31, refuseFor(bucket.ReasonKey, 30.5), refused, 0, 0},
 			{80, good(2, 79), settled, 0, 0},
-			{120, refuseFor(reservations.ReasonKey, 119), refused, 0, 0},
-			{200, refuseFor(reservations.ReasonKey, 199), settled, 15, 22.5},
+			{120, refuseFor(bucket.ReasonKey, 119), refused, 0, 0},
+			{200, refuseFor(bucket.ReasonKey, 199), settled, 15, 22.5},
 		},
-		"unblock forgets all": {
+		"unblock ends the row, and forgives no caller": {
 			{0, refuse(1, -1, 1000), settled, 100, 100},
 			{1, unblock(), settled, 0, 0},
-			{2, refuse(1, 1.5, 1000), settled, 100, 100},
+			{2, refuse(1, 1.5, 1000), refused, 0, 0},
+			{2, refuse(3, 1.5, 1000), settled, 50, 50},
 		},
-		"old refusals are forgotten": {
+		"short refusals are forgotten after ten minutes": {
+			{0, refuse(1, -1, 20), settled, 20, 20},
+			{21, good(2, 20.5), settled, 0, 0},
+			{590, refuse(1, 589, 1000), settled, 80, 80},
+			{2591, refuse(1, 2590, 1000), settled, 100, 100},
+		},
+		"long ones after twenty times as long": {
 			{0, refuse(1, -1, 1000), settled, 100, 100},
 			{101, good(2, 100.5), settled, 0, 0},
-			{702, refuse(1, 701, 1000), settled, 100, 100},
+			{702, refuse(1, 701, 1000), refused, 0, 0},
+			{1900, good(2, 1899), settled, 0, 0},
+			{1990, refuse(1, 1989, 1000), refused, 0, 0},
+			{2001, refuse(1, 2000, 1000), settled, 100, 100},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := ten(0)
 			limit.MaxBlock = 100 * time.Second
-			b, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), clock(-2), start(0))
+			b, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(limit), clock(-2), start(0))
 			for i, s := range steps {
 				var o bucket.Answer
-				b, o = bucket.Step(b, limit.Rules(), clock(s.at), s.request)
+				b, o = bucket.Step(b, bucket.Rules(limit), clock(s.at), s.request)
 				blocked := max(0, b.Blocked.Sub(b.At).Seconds())
 				if o.State != s.state || blocked < s.least-1e-6 || blocked > s.most+1e-6 {
 					t.Fatalf("step %d: %s, blocked for %v; want %s, %v to %v", i, o.State, blocked, s.state, s.least, s.most)
@@ -207,7 +217,7 @@ func TestUnblockLiftsWhatHeadersTook(t *testing.T) {
 			t.Parallel()
 			var b bucket.Bucket
 			for _, s := range append([]refusal{{at: 0, request: start(0)}}, c.steps...) {
-				b, _ = bucket.Step(b, c.limit.Rules(), clock(s.at), s.request)
+				b, _ = bucket.Step(b, bucket.Rules(c.limit), clock(s.at), s.request)
 			}
 			if got := b.Meters[0]; got.Started-c.want > 1e-6 || c.want-got.Started > 1e-6 || got.Reserved > got.Started {
 				t.Errorf("%+v, want %v", got, c.want)
@@ -232,7 +242,7 @@ func TestRefusalsSlowTheClimb(t *testing.T) {
 	} {
 		m := perSecond("tokens", 1, 10, 0)
 		m.Adaptive = reservations.Adaptive{Max: 1001, Ramp: 100 * time.Second}
-		rules := limitOf(m).Rules()
+		rules := bucket.Rules(limitOf(m))
 		b, _ := bucket.Step(bucket.Bucket{}, rules, clock(0), start(10))
 		b.Meters[0].Filling.Rate = 10
 		r := refuse(1, -1, c.after)

@@ -19,20 +19,20 @@ func TestSettleRepeatsWithID(t *testing.T) {
 		name   string
 		faults []fault
 		others int                // settlements between the first attempt and the next
-		want   map[string]float64 // what is left of 59 requests and 600 tokens
+		want   map[string]float64 // what is left of 60 requests and 700 tokens
 	}{
-		{"no fault", nil, 0, map[string]float64{"requests": 57, "tokens": 850}},
-		{"down", []fault{down, down}, 0, map[string]float64{"requests": 57, "tokens": 850}},
-		{"answer lost", []fault{lost}, 0, map[string]float64{"requests": 57, "tokens": 850}},
-		{"unsaid", []fault{unsaid}, 0, map[string]float64{"requests": 57, "tokens": 850}},
+		{"no fault", nil, 0, map[string]float64{"requests": 58, "tokens": 950}},
+		{"down", []fault{down, down}, 0, map[string]float64{"requests": 58, "tokens": 950}},
+		{"answer lost", []fault{lost}, 0, map[string]float64{"requests": 58, "tokens": 950}},
+		{"unsaid", []fault{unsaid}, 0, map[string]float64{"requests": 58, "tokens": 950}},
 		{
 			"lost, down, hanging, lost",
 			[]fault{lost, down, hanging, lost},
 			0,
-			map[string]float64{"requests": 57, "tokens": 850},
+			map[string]float64{"requests": 58, "tokens": 950},
 		},
-		{"answer lost, and forgotten", []fault{lost}, 64, map[string]float64{"requests": 55, "tokens": 850}}, // only takes
-		{"unsaid, and perhaps forgotten", []fault{unsaid}, 65, map[string]float64{"requests": 57, "tokens": 600}},
+		{"answer lost, and forgotten", []fault{lost}, 64, map[string]float64{"requests": 56, "tokens": 950}}, // only takes
+		{"unsaid, and perhaps forgotten", []fault{unsaid}, 65, map[string]float64{"requests": 58, "tokens": 700}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,6 +42,7 @@ func TestSettleRepeatsWithID(t *testing.T) {
 				l.now = l.now.Add(time.Minute) // the bucket is older than the settlement
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 				l.mustStart(t, task)
+				l.now = l.now.Add(6 * time.Second)
 				l.store.faults = c.faults
 				done := make(chan error)
 				go func() {
@@ -50,8 +51,8 @@ func TestSettleRepeatsWithID(t *testing.T) {
 				}()
 				synctest.Wait() // the first attempt is over
 				for i := range c.others {
-					if _, err := l.mem.Apply(t.Context(), openai().Rules(), "", []bucket.Request{settleID(int64(i+1), 0, 0,
-						0)}); err != nil {
+					other := []bucket.Request{settleID(int64(i+1), 0, 0, 0)}
+					if _, err := bucket.Apply(t.Context(), l.mem, bucket.Rules(openai()), "", other); err != nil {
 						t.Fatal(err)
 					}
 				}

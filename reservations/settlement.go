@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 )
 
 const (
@@ -33,13 +33,13 @@ const (
 // Settle ends the charge's Lease, however often it is sent: call it when the call has ended.
 //
 // The error names each amount that can't be: negative, not a number, or of a meter that the limit does not have. It
-// matches as for Start. The other meters are settled all the same.
-func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
-	limit, err := l.bucket(ctx, c)
+// matches as for Ask. The other meters are settled all the same.
+func (b *buckets) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
+	limit, err := b.bucket(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
-	rules := limit.Rules()
+	rules := limit.rules()
 	back, took := rules.Vector(c.Tokens), rules.Vector(c.Tokens)
 	faults := c.layOut(used, limit, took)
 	for k, m := range limit.Meters {
@@ -47,7 +47,7 @@ func (l *Limiter) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return l.correct(ctx, rules, c, bucket.Request{Tokens: back}, faults, id)
+	return b.correct(ctx, rules, c, bucket.Request{Tokens: back}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.
@@ -61,27 +61,40 @@ func (m Meter) keeps(l Limit) bool {
 // Cancel gives back all that a start took, whatever the SettleMode: the provider was not called. A task that started
 // with promised tokens, by the Held of its charge, has them promised again; clear Held if it gives up. Otherwise Cancel
 // is as Settle, and shares its IDs: of a Settle and a Cancel of one start, the first counts.
-func (l *Limiter) Cancel(ctx context.Context, c Charge, id string) (Outcome, error) {
-	limit, err := l.bucket(ctx, c)
+func (b *buckets) Cancel(ctx context.Context, start Outcome, id string) (Outcome, error) {
+	limit, err := b.bucket(ctx, start.Charge)
 	if err != nil {
 		return Outcome{}, err
 	}
-	rules := limit.Rules()
-	r := bucket.Request{Tokens: rules.Vector(c.Tokens), Reserved: c.Held == StateReserved}
-	return l.correct(ctx, rules, c, r, nil, id)
+	rules := limit.rules()
+	return b.correct(ctx, rules, start.Charge, unmade(rules, start), nil, id)
+}
+
+// unmade gives back what a start took whose call was never made. What the provider's full bucket has lost since the
+// call could begin does not come back.
+func unmade(rules bucket.Limit, start Outcome) bucket.Request {
+	c, r := start.Charge, bucket.Request{Op: bucket.OpSettle}
+	r.Tokens, r.Reserved, r.HoldEnd = rules.Vector(c.Tokens), c.Held == bucket.StateReserved, c.HoldEnd
+	if !start.At.IsZero() {
+		r.Began = start.At.Add(start.Hold)
+	}
+	return r
 }
 
 // correct gives back until the store has answered.
-func (l *Limiter) correct(
+func (b *buckets) correct(
 	ctx context.Context, rules bucket.Limit, c Charge, r bucket.Request, faults error, id string,
 ) (o Outcome, err error) {
 	r.Op, r.ID, r.Lease, r.HoldEnd = bucket.OpSettle, settlementID(id), c.Lease, c.HoldEnd
 	first, lost := time.Now(), false // an answer
-	err = retry(ctx, func(bool) error {
+	err = retry(ctx, func(again bool) error {
+		if again {
+			r.Late = time.Since(first)
+		}
 		if lost && r.ID == 0 {
 			r.Tokens = bucket.OnlyTaken(r.Tokens)
 		} else if lost { // the first one may arrive later than this one
-			r.For = time.Since(first) + 2*l.timeout
+			r.For = time.Since(first) + 2*b.timeout
 		}
 		if !slices.ContainsFunc(r.Tokens, func(n float64) bool { return n != 0 }) {
 			if r.ID = 0; r.Lease == 0 {
@@ -89,7 +102,7 @@ func (l *Limiter) correct(
 			}
 		}
 		var failed error
-		o, failed = l.askOne(ctx, rules, c, r)
+		o, failed = b.askOne(ctx, rules, c, r)
 		u, says := errors.AsType[*bucket.UnavailableError](failed)
 		lost = lost || !says || u.Applied != bucket.AppliedNo
 		return failed

@@ -125,30 +125,30 @@ func TestSettleRepeats(t *testing.T) {
 		used   reservations.Tokens
 		faults []fault
 		asked  [][]float64
-		want   map[string]float64 // what is left of 59 requests and 600 tokens
+		want   map[string]float64 // what is left of 60 requests and 700 tokens
 	}{
 		{
 			"down", mixed,
 			[]fault{down, down, down},
 			[][]float64{full, full, full, full},
-			map[string]float64{"requests": 57, "tokens": 850},
+			map[string]float64{"requests": 58, "tokens": 950},
 		},
-		{"answer lost", mixed, []fault{lost}, [][]float64{full, takes}, map[string]float64{"requests": 55, "tokens": 850}},
-		{"unsaid", mixed, []fault{unsaid}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
+		{"answer lost", mixed, []fault{lost}, [][]float64{full, takes}, map[string]float64{"requests": 56, "tokens": 950}},
+		{"unsaid", mixed, []fault{unsaid}, [][]float64{full, takes}, map[string]float64{"requests": 58, "tokens": 700}},
 		{
 			"down, then lost, then down", mixed,
 			[]fault{down, lost, down},
 			[][]float64{full, full, takes, takes},
-			map[string]float64{"requests": 55, "tokens": 850},
+			map[string]float64{"requests": 56, "tokens": 950},
 		},
-		{"hanging", mixed, []fault{hanging}, [][]float64{full, takes}, map[string]float64{"requests": 57, "tokens": 600}},
+		{"hanging", mixed, []fault{hanging}, [][]float64{full, takes}, map[string]float64{"requests": 58, "tokens": 700}},
 		{
 			"lost, and nothing to take", gives,
 			[]fault{lost},
 			[][]float64{only},
-			map[string]float64{"requests": 59, "tokens": 850},
+			map[string]float64{"requests": 60, "tokens": 950},
 		},
-		{"no fault", gives, nil, [][]float64{only}, map[string]float64{"requests": 59, "tokens": 850}},
+		{"no fault", gives, nil, [][]float64{only}, map[string]float64{"requests": 60, "tokens": 950}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -156,13 +156,17 @@ func TestSettleRepeats(t *testing.T) {
 				l := setupLimiter(t, openai())
 				task := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 400}}
 				l.mustStart(t, task)
+				l.now = l.now.Add(6 * time.Second)
 				l.store.faults = c.faults
 				if _, err := l.Settle(t.Context(), task, c.used, ""); err != nil {
 					t.Fatal(err)
 				}
 				var asked [][]float64
-				for _, call := range l.store.asked()[1:] {
+				for i, call := range l.store.asked()[1:] {
 					asked = append(asked, call[0].Tokens)
+					if late := call[0].Late; (late > 0) != (i > 0) {
+						t.Errorf("attempt %d says that it is %v late", i, late)
+					}
 				}
 				if diff := cmp.Diff(c.asked, asked); diff != "" {
 					t.Errorf("asked (-want +got):\n%s", diff)
@@ -265,7 +269,7 @@ func TestCancelKeepsTheReservation(t *testing.T) {
 		if err != nil || outcomes[0].State != reserved {
 			t.Fatalf("%+v, %v", outcomes, err)
 		}
-		o, err := l.Start(ctx, outcomes[0].Charge)
+		o, err := l.Ask(ctx, outcomes[0].Charge)
 		if err != nil || !o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}

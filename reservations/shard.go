@@ -6,17 +6,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/internal/bounded"
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/calls/bounded"
 )
-
-// MaxShards is the most shards that a limit may have.
-const MaxShards = 256
 
 // shards is how many buckets hold one key: at least one.
 func (l Limit) shards() int { return max(1, l.Shards) }
@@ -46,15 +41,15 @@ func (l Limit) shard(i int) Limit {
 		return l
 	}
 	n := float64(l.shards())
-	l.Name, l.Shards = shardName(l.Name, i), 0
+	l.Name, l.Shards = BucketName{Limit: l.Name, Shard: i}.stored(), 0
 	l.Meters = slices.Clone(l.Meters)
 	for k, m := range l.Meters {
 		m.Rate, m.Headroom = m.Rate/n, m.Headroom/n
-		if m.Capacity != NoBurst {
+		if m.Capacity != None {
 			m.Capacity /= n
 		}
 		m.Adaptive.Max /= n
-		if m.MaxReserved != NoReserved {
+		if m.MaxReserved != None {
 			m.MaxReserved /= n
 		}
 		l.Meters[k] = m
@@ -62,22 +57,9 @@ func (l Limit) shard(i int) Limit {
 	return l
 }
 
-// splitShard is the inverse of shardName.
-func splitShard(name string) (limit string, shard int) {
-	limit, number, ok := strings.Cut(name, "#")
-	if !ok {
-		return name, 0
-	}
-	shard, err := strconv.Atoi(number)
-	if err != nil || shard < 1 || strconv.Itoa(shard) != number { // "api#02" is no other name of "api#2"
-		return name, 0
-	}
-	return limit, shard
-}
-
 func (l Limit) validateShards(fault func(field, format string, args ...any)) {
-	if l.Shards < 0 || l.Shards > MaxShards {
-		fault("shards", "%d must be between 1 and %d; zero means 1", l.Shards, MaxShards)
+	if l.Shards < 0 || l.Shards > bucket.MaxShards {
+		fault("shards", "%d must be between 1 and %d; zero means 1", l.Shards, bucket.MaxShards)
 		return
 	}
 	if l.shards() == 1 {
@@ -101,16 +83,31 @@ func (l Limit) validateShards(fault func(field, format string, args ...any)) {
 	}
 }
 
-// buckets are the limits of all buckets that the limit has for the charge's key, as the store has to see them: one, or
-// all shards, first that of the charge.
-func (l Limit) buckets(c Charge) []Limit {
+// ofBucket is the limit of one bucket, as the store has to see it.
+type ofBucket struct {
+	Limit
+
+	at BucketName
+}
+
+// charge is the charge in this bucket, whichever shard it named.
+func (b ofBucket) charge(c Charge) Charge {
+	c.Shard = b.at.Shard
+	return c
+}
+
+// buckets are the limits of all buckets that the limit has for the charge's key: one, or all shards, first that of the
+// charge.
+func (l Limit) buckets(c Charge) []ofBucket {
 	l = l.forKey(c.Key)
+	at := c.whole()
 	if l.shards() == 1 {
-		return []Limit{l}
+		return []ofBucket{{l, at}}
 	}
-	all := make([]Limit, l.shards())
+	all := make([]ofBucket, l.shards())
 	for i := range all {
-		all[i] = l.shard((i+max(c.Shard, 1)-1)%len(all) + 1)
+		at.Shard = (i+max(c.Shard, 1)-1)%len(all) + 1
+		all[i] = ofBucket{l.shard(at.Shard), at}
 	}
 	return all
 }
@@ -130,14 +127,29 @@ func sideBySide(n int, one func(i int) error) error {
 	return errors.Join(faults...)
 }
 
+// Choose sets the shard of a charge that names none: the better of two, by the last answers. A charge of a limit
+// without Shards is returned as it is. Ask and Reserve choose a shard themselves; call Choose where the name of the
+// bucket is needed before.
+func (b *buckets) Choose(c Charge) Charge {
+	set, err := b.known(c)
+	if err != nil || set == nil {
+		return c
+	}
+	limit, err := set.For(c.Limit, c.Key)
+	if err != nil {
+		return c
+	}
+	return b.choose(limit, c)
+}
+
 // choose sets the shard of the charge where it names none, or one that the limit lacks: the better of two that are
 // drawn.
-func (l *Limiter) choose(limit Limit, c Charge) Charge {
+func (b *buckets) choose(limit Limit, c Charge) Charge {
 	switch n := limit.shards(); {
 	case n == 1:
 		c.Shard = 0
 	case c.Shard < 1 || c.Shard > n:
-		c.Shard = l.seen.pick(c.Limit, c.Key, n, lasts(limit.shard(1).Rules(), limit.Rules().Vector(c.Tokens)))
+		c.Shard = b.seen.pick(c.Bucket(), n, lasts(limit.shard(1).rules(), limit.rules().Vector(c.Tokens)))
 	}
 	return c
 }
@@ -152,18 +164,18 @@ const (
 // shardAnswers remembers until when the shards of buckets are taken: by the last answer of each to a new task of this
 // process, and by the requests sent since. Safe for concurrent use.
 type shardAnswers struct {
-	taken bounded.Map[bucketKey, time.Time]
+	taken bounded.Map[BucketName, time.Time]
 }
 
 // pick draws two shards of n and returns the one that has room earlier. Until the answer is there that one counts as
 // taken for so much longer: otherwise all requests before the answer would go there.
-func (s *shardAnswers) pick(limit, key string, n int, longer time.Duration) int {
+func (s *shardAnswers) pick(at BucketName, n int, longer time.Duration) int {
 	a := rand.IntN(n)     //nolint:gosec // a choice needs no secrecy
 	b := rand.IntN(n - 1) //nolint:gosec // as above
 	if b >= a {
 		b++
 	}
-	of := func(shard int) bucketKey { return bucketKey{limit: shardName(limit, shard), key: key} }
+	of := func(shard int) BucketName { return BucketName{Limit: at.Limit, Key: at.Key, Shard: shard} }
 	a, b = a+1, b+1
 	now := time.Now()
 	if s.until(of(b), now).Before(s.until(of(a), now)) {
@@ -174,12 +186,12 @@ func (s *shardAnswers) pick(limit, key string, n int, longer time.Duration) int 
 }
 
 // until is when a new task could start there.
-func (s *shardAnswers) until(shard bucketKey, now time.Time) time.Time {
+func (s *shardAnswers) until(shard BucketName, now time.Time) time.Time {
 	return bucket.Later(s.taken.Get(shard), now)
 }
 
 // note remembers an answer of a shard: how long a new task waits there. It stands for the requests sent meanwhile, too.
-func (s *shardAnswers) note(shard bucketKey, wait time.Duration) {
+func (s *shardAnswers) note(shard BucketName, wait time.Duration) {
 	s.taken.Change(shard, func(until *time.Time) { *until = time.Now().Add(wait) })
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -28,7 +29,7 @@ func TestShardsHoldTheirPart(t *testing.T) {
 	ctx := t.Context()
 	starts := map[int]int{}
 	for range 200 {
-		o, err := l.Start(ctx, chargeOf("hot", 1))
+		o, err := l.Ask(ctx, chargeOf("hot", 1))
 		if err != nil || o.Charge.Shard < 1 || o.Charge.Shard > 4 {
 			t.Fatalf("%+v, %v", o, err)
 		}
@@ -54,7 +55,7 @@ func TestShardIsChosenByAnswersToNewTasks(t *testing.T) {
 	ctx, first := t.Context(), chargeOf("hot", 30)
 	first.Shard = 1
 	for range 2 { // the second waits half a minute
-		if _, err := l.Start(ctx, first); err != nil {
+		if _, err := l.Ask(ctx, first); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +67,7 @@ func TestShardIsChosenByAnswersToNewTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if o, err := l.Start(ctx, chargeOf("hot", 1)); err != nil || o.Charge.Shard != 2 {
+		if o, err := l.Ask(ctx, chargeOf("hot", 1)); err != nil || o.Charge.Shard != 2 {
 			t.Fatalf("%+v, %v: want the shard with room", o, err)
 		}
 	}
@@ -87,7 +88,7 @@ func TestShardStaysWithTheTask(t *testing.T) {
 	waits := reservations.Outcome{State: started}
 	for waits.Started() { // each shard starts one of them
 		var err error
-		if waits, err = l.Start(ctx, c); err != nil {
+		if waits, err = l.Ask(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestShardStaysWithTheTask(t *testing.T) {
 		t.Fatalf("%+v", held)
 	}
 	l.now = l.now.Add(waits.Wait())
-	back, err := l.Start(ctx, held)
+	back, err := l.Ask(ctx, held)
 	if err != nil || !back.Started() || back.Charge.Shard != held.Shard {
 		t.Fatalf("%+v, %v: want shard %d", back, err, held.Shard)
 	}
@@ -110,7 +111,7 @@ func TestShardStaysWithTheTask(t *testing.T) {
 	for _, shard := range []int{9, 0} {
 		c := chargeOf("hot", 1)
 		c.Shard, c.Held = shard, waiting
-		o, err := l.Start(ctx, c)
+		o, err := l.Ask(ctx, c)
 		if err != nil || o.Charge.Shard < 1 || o.Charge.Shard > 4 {
 			t.Errorf("%+v, %v: a reservation of another number of shards means nothing", o, err)
 		}
@@ -121,7 +122,8 @@ func TestShardsAreAllAsked(t *testing.T) {
 	t.Parallel()
 	l := setupLimiter(t, split())
 	ctx := t.Context()
-	third := reservations.Charge{Limit: "hot", Key: "k", Shard: 3}
+	third := reservations.Charge{Limit: "hot", Key: "k"}
+	third.Shard = 3
 	blocked, err := l.Block(ctx, third, time.Minute)
 	if err != nil || len(blocked) != 4 || blocked[0].Charge.Shard != 3 {
 		t.Fatalf("%+v, %v", blocked, err)
@@ -129,7 +131,7 @@ func TestShardsAreAllAsked(t *testing.T) {
 	for range 20 {
 		c := chargeOf("hot", 1)
 		c.Key = "k"
-		if o, fault := l.Start(ctx, c); fault != nil || o.Wait() < time.Minute {
+		if o, fault := l.Ask(ctx, c); fault != nil || o.Wait() < time.Minute {
 			t.Fatalf("%+v, %v: blocked", o, fault)
 		}
 	}
@@ -218,12 +220,12 @@ func TestShardsThatCannotBe(t *testing.T) {
 		})
 	}
 	l := setupLimiter(t, split())
-	_, err := l.Start(t.Context(), chargeOf("hot", 6))
+	_, err := l.Ask(t.Context(), chargeOf("hot", 6))
 	if !errors.Is(err, reservations.ErrChargeTooLarge) ||
 		!strings.Contains(err.Error(), "capacity 20 of 4 shards is 5 each") {
 		t.Errorf("error is %v", err)
 	}
-	err = l.SetOverrides([]reservations.Override{{
+	err = inside.Of(l).SetOverrides([]reservations.Override{{
 		Limit: "hot", Meter: "tokens", Rate: 40, Period: time.Second,
 		Capacity: 3,
 	}})
@@ -239,7 +241,7 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 	starts := 0.
 	var waits []reservations.Outcome
 	ask := func(c reservations.Charge) {
-		o, err := l.Start(context.Background(), c)
+		o, err := l.Ask(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ func TestPickSpreadsWithoutAnswers(t *testing.T) {
 	var s shardAnswers
 	got := map[int]int{}
 	for range 400 {
-		got[s.pick("hot", "", 4, time.Second)]++
+		got[s.pick(BucketName{Limit: "hot"}, 4, time.Second)]++
 	}
 	for shard := 1; shard <= 4; shard++ {
 		if n := got[shard]; n < 95 || n > 105 {
@@ -26,10 +26,10 @@ func TestPickSpreadsWithoutAnswers(t *testing.T) {
 func TestAnswersReplaceWhatWasSent(t *testing.T) {
 	t.Parallel()
 	var s shardAnswers
-	of := func(shard int) bucketKey { return bucketKey{limit: shardName("hot", shard)} }
+	of := func(shard int) BucketName { return BucketName{Limit: "hot", Shard: shard} }
 	now := time.Now()
-	shard := s.pick("hot", "", 2, time.Hour)
-	s.pick("hot", "", 2, time.Minute) // the other one
+	shard := s.pick(BucketName{Limit: "hot"}, 2, time.Hour)
+	s.pick(BucketName{Limit: "hot"}, 2, time.Minute) // the other one
 	s.note(of(shard), 0)
 	if got := time.Until(s.until(of(shard), time.Now())); got > 0 {
 		t.Errorf("waits %v after an error", got)
@@ -57,7 +57,7 @@ func TestOnlyNewTasksSayHowLongAShardIsTaken(t *testing.T) {
 
 func TestLasts(t *testing.T) {
 	t.Parallel()
-	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1).Rules()
+	l := Limit{Name: "l", Shards: 4, Meters: []Meter{PerSecond("requests", 10), PerMinute("tokens", 600)}}.shard(1).rules()
 	for want, tokens := range map[time.Duration]Tokens{
 		0:                      {},
 		400 * time.Millisecond: {"requests": 1},

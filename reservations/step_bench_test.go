@@ -9,7 +9,7 @@ import (
 
 // A start that has to wait, its promotion and its settlement: what one waiting task asks of Step.
 func BenchmarkStep(b *testing.B) {
-	l := limitOf(perSecond("requests", 10, 10, inf), perSecond("tokens", 1000, 1000, inf)).Rules()
+	l := bucket.Rules(limitOf(perSecond("requests", 10, 10, inf), perSecond("tokens", 1000, 1000, inf)))
 	b.ReportAllocs()
 	now := 0.
 	var state bucket.Bucket
@@ -26,7 +26,7 @@ func BenchmarkStep(b *testing.B) {
 // A look of the dispatcher at 100 waiting tasks.
 func BenchmarkPlan(b *testing.B) {
 	l := limitOf(perSecond("requests", 10, 10, inf), perSecond("tokens", 1000, 1000, inf))
-	state, _ := bucket.Step(bucket.Bucket{}, l.Rules(), clock(0), start(10, 1000))
+	state, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(l), clock(0), start(10, 1000))
 	all := make([]bucket.Ask, 100)
 	for i := range all {
 		all[i].Tokens = reservations.Tokens{"requests": 1, "tokens": 100}

@@ -38,7 +38,7 @@ func FuzzStep(f *testing.F) {
 				m.Headroom = m.Cap() / 3
 			}
 			l.Meters = append(l.Meters, m)
-			judges = append(judges, &judge{force: l.Rules().Meters[k:]})
+			judges = append(judges, &judge{force: bucket.Rules(l).Meters[k:]})
 		}
 		if err := l.Validate(); err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func FuzzStep(f *testing.F) {
 				r.Tokens = append(r.Tokens, n)
 			}
 			var o bucket.Answer
-			b, o = bucket.Step(b, l.Rules(), clock(now), r)
-			wellFormed(t, l.Rules(), b)
+			b, o = bucket.Step(b, bucket.Rules(l), clock(now), r)
+			wellFormed(t, bucket.Rules(l), b)
 			if o.Hold < 0 || o.Hold > bucket.Hold || o.At.IsZero() {
 				t.Fatalf("outcome %+v of %+v", o, r)
 			}

@@ -142,7 +142,7 @@ func TestStepMoments(t *testing.T) {
 			{1, holder(1), started, .1},
 		}},
 		{"a huge wait is bounded", limitOf(reservations.Meter{
-			Name: "tokens", Rate: 1e-9, Period: time.Hour, Capacity: 1, MaxReserved: reservations.Unlimited,
+			Name: "tokens", Rate: 1e-9, Period: time.Hour, Capacity: 1,
 		}), []moment{
 			{0, start(1e12), started, 0},
 			{0, start(1), reserved, bucket.MaxWait.Seconds()},

@@ -3,29 +3,26 @@ package reservations
 import (
 	"context"
 	"time"
-
-	"github.com/headway-go/headway/internal/bucket"
 )
 
-// Store keeps buckets and applies requests to them: that of package memstore, mongostore or redisstore. Its methods
-// speak the types of Headway's own packages, and its package storetest holds the conformance suite of all stores.
+// Store keeps the records of buckets: that of package memstore, mongostore or redisstore, or one of your own. A bucket
+// is named by a limit, which holds no colon, and a key, which may be empty. Package storetest says whether a store is
+// right.
 type Store interface {
-	// Apply loads the bucket of limit and key, folds the requests into it, in order, by bucket.Fold, and swaps it. It
-	// returns one answer for each request.
+	// Update passes the record of a bucket to change, and replaces it by what change returns. That is one atomic step: a
+	// concurrent caller sees all of it or nothing. A store that compares and swaps calls change again after it lost.
 	//
-	// Apply is one atomic change: a concurrent caller sees all of it or nothing. Now is the store's own clock, the same
-	// for all callers; it may run backwards. A bucket that is not stored is the zero Bucket. A bucket whose Version did
-	// not grow need not be written, but it has to be the newest one. A bucket may be forgotten from KeepUntil on. A store
-	// that may have lost changes sets Since in a bucket that it has not written since, or does not have. The requests
-	// are valid for the limit.
-	//
-	// The error is a *bucket.UnavailableError. Apply does not repeat what may have been applied, and returns when ctx is
-	// done.
-	Apply(ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request) ([]bucket.Answer, error)
-	// Reset forgets the bucket of the limit's name and key: it is full again, as one that was never used. Errors as for
-	// Apply.
+	// After an error of change nothing is written, and Update returns that error. After any other error the record may
+	// have been written; Update does not repeat such a write. It returns when ctx is done.
+	Update(ctx context.Context, limit, key string, change Change) error
+	// Reset forgets the record of a bucket, if there is one: the bucket is full again.
 	Reset(ctx context.Context, limit, key string) error
-	// Load reads the bucket of the limit's name and key, and the store's clock. A zero At means that none is stored: it
-	// is full, as far as Since allows. Load changes nothing, and may be a little behind. Errors as for Apply.
-	Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error)
+}
+
+// Change is what a Limiter does to a bucket. It is for a Store.
+type Change interface {
+	// Apply returns the record that follows a record, nil where none is stored. Now is the store's own clock, the same for
+	// all its processes; it may run backwards by a minute. The record may be forgotten from keep on. A next that equals
+	// the record need not be written, but the record has to be the newest one.
+	Apply(record []byte, now time.Time) (next []byte, keep time.Time, err error)
 }

@@ -32,6 +32,10 @@ const (
 
 var errCable = errors.New("cable cut")
 
+func (s *faultyStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.Store))
+}
+
 func (s *faultyStore) Apply(ctx context.Context, limit bucket.Limit, key string,
 	requests []bucket.Request,
 ) ([]bucket.Answer, error) {
@@ -42,7 +46,7 @@ func (s *faultyStore) Apply(ctx context.Context, limit bucket.Limit, key string,
 	case down:
 		return nil, unavailable(bucket.AppliedNo, errCable)
 	case lost:
-		if _, err := s.Store.Apply(ctx, limit, key, requests); err != nil {
+		if _, err := bucket.Apply(ctx, s.Store, limit, key, requests); err != nil {
 			return nil, err
 		}
 		return nil, unavailable(bucket.AppliedMaybe, errCable)
@@ -54,12 +58,12 @@ func (s *faultyStore) Apply(ctx context.Context, limit bucket.Limit, key string,
 	case breaking:
 		return nil, errCable
 	case bare:
-		if _, err := s.Store.Apply(ctx, limit, key, requests); err != nil {
+		if _, err := bucket.Apply(ctx, s.Store, limit, key, requests); err != nil {
 			return nil, err
 		}
 		return nil, reservations.ErrUnavailable
 	}
-	return s.Store.Apply(ctx, limit, key, requests)
+	return bucket.Apply(ctx, s.Store, limit, key, requests)
 }
 
 func (s *faultyStore) next(requests []bucket.Request) (f fault) {

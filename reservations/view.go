@@ -37,9 +37,6 @@ type View struct {
 	Shards []View
 }
 
-// Bucket is the name of the bucket, as Charge.Bucket has it.
-func (v View) Bucket() string { return bucket.Name(shardName(v.Limit, v.Shard), v.Key) }
-
 // MeterView is one meter of a View. All amounts are in tokens, and only Level can be negative.
 type MeterView struct {
 	// Meter is the definition in force.
@@ -63,12 +60,12 @@ type MeterView struct {
 // part of its shard. The zero Bucket is one that is not stored.
 func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 	v := View{Limit: l.Name, Key: key, Found: !b.At.IsZero(), Now: bucket.Later(now, b.At), At: b.At}
-	b = b.Accrue(l.Rules(), v.Now)
+	b = b.Accrue(l.rules(), v.Now)
 	v.Blocked = max(0, b.Blocked.Sub(b.At))
 	v.Forgotten = b.Forgotten()
 	v.DoneIn = v.Blocked
 	if why, since := b.Refusing(); why != "" {
-		v.Refusing, v.RefusingFor = why, max(0, b.At.Sub(since))
+		v.Refusing, v.RefusingFor = Reason(why), max(0, b.At.Sub(since))
 	}
 	for k, meter := range l.Meters {
 		s := b.Meters[k]
@@ -90,22 +87,24 @@ func view(b bucket.Bucket, l Limit, key string, now time.Time) View {
 
 // View reads the bucket of limit and key and changes nothing: no bucket is created, and none follows a limit that this
 // process has and the fleet does not. Where the limit has Shards, they are read at the same time. The View is the sum
-// of them, with each in Shards: amounts are added, and of times the longest counts. Errors as for Start.
+// of them, with each in Shards: amounts are added, and of times the longest counts. The error is an
+// IsPermanent one, or matches ErrUnavailable.
 func (l *Limiter) View(ctx context.Context, limit, key string) (View, error) {
 	c := Charge{Limit: limit, Key: key}
-	whole, err := l.LimitFor(ctx, c)
+	b := l.starts.buckets
+	whole, err := b.LimitFor(ctx, c)
 	if err != nil {
 		return View{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	buckets := whole.buckets(c)
-	views := make([]View, len(buckets))
-	if err := sideBySide(len(buckets), func(i int) error {
-		b, now, err := l.store.Load(ctx, buckets[i].Name, key)
+	all := whole.buckets(c)
+	views := make([]View, len(all))
+	if err := sideBySide(len(all), func(i int) error {
+		state, now, err := bucket.Read(ctx, b.store, all[i].Name, key)
 		if err == nil {
-			views[i] = view(b, buckets[i], key, now)
-			views[i].Limit, views[i].Shard = splitShard(buckets[i].Name)
+			views[i] = view(state, all[i].Limit, key, now)
+			views[i].Limit, views[i].Shard = limit, all[i].at.Shard
 		}
 		return err
 	}); err != nil {
@@ -129,7 +128,7 @@ func (v View) with(shard View) View {
 	v.Found = v.Found || shard.Found
 	v.Now = bucket.Later(v.Now, shard.Now)
 	v.Blocked, v.DoneIn = max(v.Blocked, shard.Blocked), max(v.DoneIn, shard.DoneIn)
-	if shard.Refusing != "" && (v.Refusing == "" || shard.Refusing.Stops()) {
+	if shard.Refusing != "" && (v.Refusing == "" || bucket.Reason(shard.Refusing).Stops()) {
 		v.Refusing = shard.Refusing
 	}
 	v.RefusingFor = max(v.RefusingFor, shard.RefusingFor)

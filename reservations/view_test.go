@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -66,7 +66,7 @@ func TestBucketView(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, _ := bucket.Fold(bucket.Bucket{}, c.limit.Rules(), clock(1000), c.requests)
+			b, _ := bucket.Fold(bucket.Bucket{}, bucket.Rules(c.limit), clock(1000), c.requests)
 			got := seenOf(reservations.ViewOf(b, c.limit, "k", clock(1000+c.after)))
 			if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-6)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -79,7 +79,7 @@ func TestLimiterViewChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := setupLimiter(t, steady())
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Bucket() != "steady:k" || !v.Now.Equal(b.now) {
+	if err != nil || v.Found || v.Meters[0].Level != 10 || v.Limit != "steady" || v.Key != "k" || !v.Now.Equal(b.now) {
 		t.Errorf("an unused bucket: %+v, %v", v, err)
 	}
 	if !b.bucket("steady", "k").At.IsZero() {
@@ -106,12 +106,13 @@ func TestViewSumsShards(t *testing.T) {
 	b := setupLimiter(t, limit)
 	half := reservations.Limit{Name: "steady#2", Meters: []reservations.Meter{reservations.PerSecond("tokens", 5)}}
 	for _, n := range []float64{5, 10} {
-		if _, err := b.mem.Apply(t.Context(), half.Rules(), "k", []bucket.Request{start(n)}); err != nil {
+		if _, err := bucket.Apply(t.Context(), b.mem, bucket.Rules(half), "k", []bucket.Request{start(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	v, err := b.View(t.Context(), "steady", "k")
-	if err != nil || len(v.Shards) != 2 || v.Shards[1].Bucket() != "steady#2:k" || v.Bucket() != "steady:k" || !v.Found {
+	if err != nil || len(v.Shards) != 2 || v.Shards[1].Shard != 2 || v.Shards[1].Key != "k" || !v.Found ||
+		v.Limit != "steady" || v.Key != "k" {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	want := seen{Level: 5, Promised: 10, Ahead: 10, AheadIn: 2, Done: 2}
@@ -129,11 +130,15 @@ func TestViewSumsShards(t *testing.T) {
 // slow is a store whose Load takes a second.
 type slow struct{ reservations.Store }
 
+func (s slow) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, bucket.Applier(s.Store), s.Load)
+}
+
 func (s slow) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	if err := pause.For(ctx, time.Second); err != nil {
 		return bucket.Bucket{}, time.Time{}, err
 	}
-	return s.Store.Load(ctx, limit, key)
+	return bucket.Read(ctx, s.Store, limit, key)
 }
 
 func TestShardsAreReadAtTheSameTime(t *testing.T) {
@@ -141,7 +146,7 @@ func TestShardsAreReadAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := steady()
 		limit.Shards = 8
-		l, err := reservations.New(slow{memstore.New(nil)}, []reservations.Limit{limit}, reservations.Config{})
+		l, err := reservations.New(slow{memstore.New()}, []reservations.Limit{limit}, reservations.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,6 +160,10 @@ func TestShardsAreReadAtTheSameTime(t *testing.T) {
 
 // away is a store that can't be read.
 type away struct{ reservations.Store }
+
+func (s away) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, bucket.Applier(s.Store), s.Load)
+}
 
 func (away) Load(context.Context, string, string) (bucket.Bucket, time.Time, error) {
 	return bucket.Bucket{}, time.Time{}, &bucket.UnavailableError{Bucket: "steady", Err: errCable}

@@ -5,55 +5,53 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/calls/pause"
 )
 
-// Waitlist is where callers of Wait and Do wait in line with the tasks of a fleet: a *scheduler.Scheduler.
-type Waitlist interface {
-	// Enter is called for a new caller. It sets Behind of the claims, which are the caller's from then on, and the Shard
-	// and Held of their charges, and never fails: where the waitlist can't be read, the caller is new and has others
-	// before it nowhere.
-	Enter(ctx context.Context, claims Claims) Place
-	// Changed passes on the answer of a bucket to a settlement, a cancellation or a block. It never blocks.
-	Changed(bucket string, o Outcome)
+// waitlist is where callers of Wait and Do wait in line with the tasks of a fleet: the dispatcher.
+type waitlist interface {
+	// Enter is called for a new caller. It sets the place of the Grant (start.TakePlace), its charges with their Shard
+	// and Held, and behind which of them others wait (start.SetCharge). It never fails: where the waitlist can't be read,
+	// the caller is new and has others before it nowhere.
+	Enter(ctx context.Context, g *Grant)
+	// Changed passes on the answer of a bucket to a settlement, a cancellation or a block: that of the Outcome's Charge.
+	// A zero Outcome is none. It never blocks.
+	Changed(o Outcome)
 }
 
-// Place is one caller in a Waitlist. Its methods are called one after the other.
-type Place interface {
-	// Wait returns when the caller has to ask its buckets again: its turn has come. The bucket of the claim did not let
-	// it start, or could not be asked, because of cause. It sets the claims as Enter does. The error says why the
-	// caller waits no longer: that of ctx above all.
-	Wait(ctx context.Context, stopped *Claim, cause error) error
-	// Begun says that all claims have started: the caller waits no more.
+// place is one caller in a waitlist. Its methods are called one after the other.
+type place interface {
+	// Wait returns when the caller has to ask its buckets again: its turn has come. The bucket of the stopped charge did
+	// not let it start, or could not be asked, because of cause. It sets the charges as Enter does. The error says why
+	// the caller waits no longer: that of ctx above all.
+	Wait(ctx context.Context, stopped int, cause error) error
+	// Begun says that all charges have started: the caller waits no more.
 	Begun()
 	// Leave gives up the place and what the caller holds. What can't be given back heals by refill.
 	Leave(ctx context.Context)
 }
 
 // WaitIn lets callers of Wait and Do wait in w from now on, in line with the tasks that wait there. Without it they
-// wait by themselves: see Wait. Call it before the first Wait. A nil Waitlist is a panic.
-func (l *Limiter) WaitIn(w Waitlist) {
-	if w == nil {
-		panic("reservations: WaitIn needs a Waitlist, and it is nil")
-	}
-	l.waitlist.Store(&w)
-}
+// wait by themselves: see Wait. Call it before the first Wait.
+func (s *starter) WaitIn(w waitlist) { s.waitlist.Store(&w) }
 
-// enter is the place of a new caller.
-func (l *Limiter) enter(ctx context.Context, claims Claims) Place {
-	if w := l.waitlist.Load(); w != nil {
-		return (*w).Enter(ctx, claims)
+// enter gives a new caller its place.
+func (s *starter) enter(ctx context.Context, g *Grant) {
+	if w := s.waitlist.Load(); w != nil {
+		(*w).Enter(ctx, g)
+		return
 	}
-	for _, c := range claims {
-		c.Charge = l.Choose(c.Charge)
+	for _, c := range g.claims {
+		c.Charge = s.Choose(c.Charge)
 	}
-	return &alone{limiter: l, claims: claims}
+	g.place = &alone{buckets: s.buckets, claims: g.claims}
 }
 
 // changed passes on the answer of a bucket.
-func (l *Limiter) changed(bucket string, o Outcome) {
-	if w := l.waitlist.Load(); w != nil {
-		(*w).Changed(bucket, o)
+func (s *starter) changed(o Outcome) {
+	if w := s.waitlist.Load(); w != nil {
+		(*w).Changed(o)
 	}
 }
 
@@ -68,19 +66,20 @@ const (
 
 // alone is a caller that waits by itself, until RetryAt.
 type alone struct {
-	limiter *Limiter
-	claims  Claims
+	buckets *buckets
+	claims  claims
 	refused int // how often in a row a bucket did not let it start
 }
 
 // Wait keeps the promise of the bucket, and waits until it can start. A caller whose promise is not enough, or that
 // has none, waits a little longer, by chance.
-func (a *alone) Wait(ctx context.Context, stopped *Claim, cause error) error {
+func (a *alone) Wait(ctx context.Context, at int, cause error) error {
+	stopped := a.claims[at]
 	until := time.Now()
 	switch {
 	case cause != nil:
 		until = until.Add(retryIn(a.refused))
-	case stopped.Outcome.State == StateReserved:
+	case stopped.Outcome.State == bucket.StateReserved:
 		until = stopped.Decided.Add(stopped.Outcome.Wait())
 	default:
 		jitter := min(jitterMin<<min(a.refused, 6), jitterMost)
@@ -104,6 +103,6 @@ func (*alone) Begun() {}
 
 func (a *alone) Leave(ctx context.Context) {
 	for _, c := range a.claims {
-		_, _ = a.limiter.Release(ctx, c.Charge) // heals by refill
+		_, _ = a.buckets.Release(ctx, c.Charge) // heals by refill
 	}
 }

@@ -24,7 +24,7 @@ func TestAChargeNamesEachMeter(t *testing.T) {
 		ctx := t.Context()
 		for call, ask := range map[string]func() error{
 			"Validate": func() error { return l.Validate(c) },
-			"Start":    func() error { _, err := l.Start(ctx, c); return err },
+			"Start":    func() error { _, err := l.Ask(ctx, c); return err },
 			"Reserve":  func() error { _, err := l.Reserve(ctx, c); return err },
 			"Check":    func() error { _, err := l.Check(ctx, c); return err },
 			"Allow":    func() error { _, err := l.Allow(ctx, c); return err },

@@ -25,11 +25,11 @@ func TestPerDayIsFromMidnightToMidnight(t *testing.T) {
 		t.Fatal(err)
 	}
 	noon := virtualStart.Add(12 * time.Hour)
-	b, o := bucket.Step(bucket.Bucket{}, l.Rules(), noon, allow(10))
+	b, o := bucket.Step(bucket.Bucket{}, bucket.Rules(l), noon, allow(10))
 	if !o.Started() {
 		t.Fatalf("%+v", o)
 	}
-	b, o = bucket.Step(b, l.Rules(), noon.Add(time.Hour), start(1))
+	b, o = bucket.Step(b, bucket.Rules(l), noon.Add(time.Hour), start(1))
 	if o.State != reserved || !o.RetryAt.Equal(virtualStart.Add(day)) {
 		t.Errorf("%+v, want midnight", o)
 	}
@@ -47,14 +47,14 @@ func TestStartsBeforeMidnight(t *testing.T) {
 		time.Hour, 249 * time.Millisecond, 86 * time.Millisecond,
 		80 * time.Millisecond, time.Millisecond, 11, 1,
 	} {
-		b, o := bucket.Step(bucket.Bucket{}, l.Rules(), midnight.Add(-before), start(6))
+		b, o := bucket.Step(bucket.Bucket{}, bucket.Rules(l), midnight.Add(-before), start(6))
 		if !o.Started() || o.Hold != 0 {
 			t.Errorf("%v before midnight: %+v", before, o)
 		}
-		if _, o = bucket.Step(b, l.Rules(), midnight, allow(10)); !o.Started() {
+		if _, o = bucket.Step(b, bucket.Rules(l), midnight, allow(10)); !o.Started() {
 			t.Errorf("%v before midnight 6 were taken, after it %+v", before, o)
 		}
-		if _, o = bucket.Step(b, l.Rules(), midnight.Add(-1), allow(4)); !o.Started() {
+		if _, o = bucket.Step(b, bucket.Rules(l), midnight.Add(-1), allow(4)); !o.Started() {
 			t.Errorf("%v before midnight 6 were taken, just before it %+v", before, o)
 		}
 	}
@@ -75,12 +75,12 @@ func TestHoldOverMidnight(t *testing.T) {
 		{25, 12, 20, 3}, // 13 are left, and with the next one 23
 	} {
 		l := windowOfDay(func(m *reservations.Meter) { m.Capacity = c.capacity })
-		b, _ := bucket.Step(bucket.Bucket{}, l.Rules(), midnight.Add(-time.Second), start(c.first))
-		b, o := bucket.Step(b, l.Rules(), midnight.Add(-100*time.Millisecond), promoted(c.second))
+		b, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(l), midnight.Add(-time.Second), start(c.first))
+		b, o := bucket.Step(b, bucket.Rules(l), midnight.Add(-100*time.Millisecond), promoted(c.second))
 		if !o.Started() || o.Hold != 100*time.Millisecond {
 			t.Errorf("%+v: %+v", c, o)
 		}
-		b, _ = bucket.Step(b, l.Rules(), midnight, refresh())
+		b, _ = bucket.Step(b, bucket.Rules(l), midnight, refresh())
 		if b.Meters[0].Started != c.left {
 			t.Errorf("%+v: %v left", c, b.Meters[0].Started)
 		}
@@ -137,42 +137,18 @@ func TestWindowThatStartsLater(t *testing.T) {
 		first := virtualStart.AddDate(0, 0, days)
 		l := windowOfDay(func(m *reservations.Meter) { m.Capacity, m.Start = 25, time.Duration(first.UnixNano()) })
 		for _, early := range []time.Duration{time.Microsecond, time.Hour, day} { // one window is to come
-			b, o := bucket.Step(bucket.Bucket{}, l.Rules(), first.Add(-early), allow(16))
+			b, o := bucket.Step(bucket.Bucket{}, bucket.Rules(l), first.Add(-early), allow(16))
 			if near(t, balances(b), 15, 15); o.State != refused || !o.RetryAt.Equal(first) {
 				t.Errorf("%v before %d days: %+v", early, days, o)
 			}
 			if full := b.FullAt(); !full.Equal(first) {
 				t.Errorf("%v before %d days: full at %v", early, days, full)
 			}
-			if _, o := bucket.Step(b, l.Rules(), first, allow(25)); !o.Started() {
+			if _, o := bucket.Step(b, bucket.Rules(l), first, allow(25)); !o.Started() {
 				t.Errorf("at its start: %+v", o)
 			}
 		}
-		b, _ := bucket.Step(bucket.Bucket{}, l.Rules(), first.Add(-day-1), refresh())
+		b, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(l), first.Add(-day-1), refresh())
 		near(t, balances(b), 5, 5)
-	}
-}
-
-func TestSameWindows(t *testing.T) {
-	t.Parallel()
-	daily := reservations.PerDay("requests", 10)
-	hour := daily
-	hour.Name, hour.Period, hour.Start = "tokens", time.Hour, 30*time.Minute
-	bucket := perSecond("bucket", 1, 1, 0)
-	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		meters []reservations.Meter
-		late   time.Duration
-		want   bool
-	}{
-		{[]reservations.Meter{daily}, 12*time.Hour - 1, true},
-		{[]reservations.Meter{daily}, 12 * time.Hour, false},
-		{[]reservations.Meter{daily, hour}, 30*time.Minute - 1, true},
-		{[]reservations.Meter{daily, hour}, 30 * time.Minute, false},
-		{[]reservations.Meter{daily, bucket}, 0, false},
-	} {
-		if got := limitOf(c.meters...).Rules().SameWindows(noon, noon.Add(c.late)); got != c.want {
-			t.Errorf("%d meters, %v: %v", len(c.meters), c.late, got)
-		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 )
 
 // deliveryDefault is what a delivery takes: asynq's servers look for tasks every 50 ms when Headway configures them.
@@ -17,7 +17,7 @@ const deliveryDefault = 75 * time.Millisecond
 // Config holds the settings of a Scheduler. The zero value is ready to use.
 type Config struct {
 	// Delivery is how long before its time a task is promoted: what it takes from there to a worker. At most 170 ms,
-	// so that bucket.Hold makes an early task exact. Negative means not early. Defaults to 75 ms.
+	// so that the hold of 250 ms makes an early task exact. Negative means not early. Defaults to 75 ms.
 	Delivery time.Duration
 	// Recurring are the tasks that are enqueued on a schedule, while the scheduler is started. All processes of a fleet
 	// may have them. Defaults to none.
@@ -29,19 +29,19 @@ type Config struct {
 	Tracer trace.TracerProvider
 }
 
-// Validate reports every fault, each naming its field; the error matches ErrInvalidConfig.
-func (c Config) Validate() error {
+// check returns the recurring tasks. The error joins every fault, each a *reservations.FieldError.
+func (c Config) check() ([]*recurrence, error) {
 	var faults []error
-	if c.Delivery > engine.DeliveryMost {
+	if c.Delivery > dispatcher.DeliveryMost {
 		faults = append(faults, invalid("delivery", "%v must be at most %v, so that the longest hold makes it exact",
-			c.Delivery, engine.DeliveryMost))
+			c.Delivery, dispatcher.DeliveryMost))
 	}
-	_, err := recurrences(c.Recurring)
-	if err = errors.Join(append(faults, err)...); err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
+	recurring, err := recurrences(c.Recurring)
+	return recurring, errors.Join(append(faults, err)...)
 }
+
+// invalidConfig says what the faults are about.
+func invalidConfig(err error) error { return fmt.Errorf("scheduler: invalid config: %w", err) }
 
 // withDefaults returns a copy in which zero is the default and negative is zero.
 func (c Config) withDefaults() Config {

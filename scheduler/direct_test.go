@@ -14,8 +14,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -28,7 +29,7 @@ func direct(
 	t.Helper()
 	l := limiter(t, store, limits...)
 	s := newScheduler(t, client, l, exact())
-	l.WaitIn(s)
+	s.TakeCallers()
 	return l, s
 }
 
@@ -37,7 +38,7 @@ func inLine(t *testing.T, s *scheduler.Scheduler, n int) {
 	t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		w, err := s.Engine().Waitlist(t.Context(), "openai")
+		w, err := inside.Of(s).Waitlist(t.Context(), "openai")
 		if err == nil && w.Waiting+w.Promoted == n {
 			return
 		}
@@ -65,17 +66,17 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		const n = 16
-		limit, store := perSecond(20, 1), memstore.New(nil)
+		limit, store := perSecond(20, 1), memstore.New()
 		l := limiter(t, store, limit)
 		fleet := newScheduler(t, client, l, exact())
 		var mu sync.Mutex
 		var promoted []string
 		var starts []time.Time
-		fleet.Observe(func(all []scheduler.Task) {
+		fleet.Observe(func(all []waitlist.Task) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, p := range all {
-				_, number, caller := waitlist.Task(p).Process()
+				_, number, caller := p.Process()
 				name := p.ID
 				if caller {
 					name = "caller " + number
@@ -94,7 +95,7 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 		}}
 		m.work(t, client)
 		web, _ := direct(t, client, store, limit)
-		if _, err := l.Block(t.Context(), requests(1), time.Minute); err != nil {
+		if _, err := inside.Of(l).Block(t.Context(), requests(1), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		var callers sync.WaitGroup
@@ -123,11 +124,11 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 			}
 			inLine(t, fleet, i+1)
 		}
-		answers, err := l.Unblock(t.Context(), "openai", "")
+		answers, err := inside.Of(l).Unblock(t.Context(), "openai", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		fleet.Changed("openai", answers[0])
+		inside.Of(fleet).Changed(answers[0])
 		start(t, fleet)
 		callers.Wait()
 		inLine(t, fleet, 0)
@@ -203,7 +204,7 @@ func TestHelperCaller(t *testing.T) { //nolint:paralleltest // it is run alone
 	}
 	l, _ := direct(t, redisOf(t, options), store(), perSecond(1, 1))
 	ask(t, l, requests(1))
-	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil {
+	if _, err = inside.Of(l).Block(t.Context(), requests(1), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = l.Wait(t.Context(), requests(1)) }()

@@ -15,18 +15,19 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
 // promotions returns a channel of the tasks that s promotes.
-func promotions(s *scheduler.Scheduler) <-chan scheduler.Task {
-	promoted := make(chan scheduler.Task, 10000)
-	s.Observe(func(all []scheduler.Task) {
+func promotions(s *scheduler.Scheduler) <-chan waitlist.Task {
+	promoted := make(chan waitlist.Task, 10000)
+	s.Observe(func(all []waitlist.Task) {
 		for _, t := range all {
 			promoted <- t
 		}
@@ -147,12 +148,12 @@ func TestChangedPromotes(t *testing.T) {
 		promoted := promotions(s)
 		start(t, s)
 		reserve(t, other, numbered(1))
-		o, err := l.Settle(t.Context(), requests(1), reservations.Tokens{"requests": 0}, "")
+		o, err := inside.Of(l).Settle(t.Context(), requests(1), reservations.Tokens{"requests": 0}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		other.Changed("openai", reservations.Outcome{})
-		other.Changed("openai", o)
+		inside.Of(other).Changed(reservations.Outcome{})
+		inside.Of(other).Changed(o)
 		if err := other.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +193,7 @@ func TestAPausedQueueIsPassedOver(t *testing.T) {
 		}
 		promoted := promotions(s)
 		start(t, s)
-		seen := map[scheduler.Task]bool{}
+		seen := map[waitlist.Task]bool{}
 		for i := range 6 {
 			if i == 3 {
 				if err := inspector.UnpauseQueue("paused"); err != nil {
@@ -251,12 +252,12 @@ func TestATaskThatIsStillActiveIsTriedAgain(t *testing.T) {
 			return nil
 		}
 		id, _ := asynq.GetTaskID(ctx)
-		outcomes, err := l.Reserve(ctx, requests(1))
+		outcomes, err := inside.Of(l).Reserve(ctx, requests(1))
 		if err != nil {
 			return err
 		}
-		deferred := s.Engine().Wait(ctx, waitlist.Task(named(id)), engine.Turn{},
-			engine.Stop{Charge: requests(1), Outcome: outcomes[0]})
+		deferred := inside.Of(s).Wait(ctx, named(id), dispatcher.Turn{},
+			dispatcher.Stop{Charge: requests(1), Outcome: outcomes[0]})
 		<-promoted
 		return deferred
 	}, asynq.Config{TaskCheckInterval: 20 * time.Millisecond})
@@ -302,7 +303,7 @@ func TestTasksThatHaveEndedLeaveTheWaitlist(t *testing.T) {
 		if err := s.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := s.Engine().Waitlist(t.Context(), "openai"); err != nil || list.Waiting+list.Promoted != 1 {
+		if list, err := inside.Of(s).Waitlist(t.Context(), "openai"); err != nil || list.Waiting+list.Promoted != 1 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		if info, err := inspector.GetTaskInfo("default", "001"); err != nil || info.State != asynq.TaskStateArchived {
@@ -373,7 +374,7 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 	receive(t, promoted)
 	server.Kill()
 	o := ask(t, l, requests(1))
-	s.Changed("openai", o) // must not block
+	inside.Of(s).Changed(o) // must not block
 	infos, err := s.EnqueueMany(t.Context(), slices.Repeat([]tasks.Args{openai("b")}, 50))
 	if err == nil || slices.ContainsFunc(infos, func(i *asynq.TaskInfo) bool { return i != nil }) {
 		t.Errorf("enqueue = %v, want an error and no task", err)

@@ -1,13 +1,10 @@
-// Package scheduler decides when a task runs: the first time, later, and again. It enqueues tasks, lets tasks wait that
-// a limit refuses, and promotes them when their tokens are there. Waiting uses no handler and no retry.
+// Package scheduler decides when a task runs: the first time, later, and again. It enqueues tasks. Tasks that a
+// limit refuses wait, and are promoted when their tokens are there. Waiting uses no handler and no retry.
 //
-//	s, err := scheduler.New(redisClient, limiter, scheduler.Config{})
 //	info, err := s.Enqueue(ctx, Translation{Document: "a letter"}, tasks.Options{StartBy: tonight})
-//	all, err := s.EnqueueMany(ctx, batch)
-//	why, err := s.Explain(ctx, scheduler.Task{Queue: info.Queue, ID: info.ID})
-//	fmt.Println(why.Summary())
+//	why, err := s.Explain(ctx, info.Queue, info.ID)
 //
-// A waiting task is in asynq's own sets, visible in every asynq tool with the reason in its error text. In Redis beside
+// A waiting task is in asynq's own sets. Every asynq tool shows it, with the reason in its error text. In Redis beside
 // it, the waitlist of its bucket holds its place. Flows and priorities of a limit share it in tokens, by weight.
 //
 // Every started [Scheduler] can promote; one is on duty for the fleet. Package worker starts one. A producer that only

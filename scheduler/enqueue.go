@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -26,9 +26,9 @@ import (
 //
 // Nothing is enqueued if the arguments can't be encoded (tasks.ErrBadPayload), if the charge could never be served
 // (reservations.IsPermanent), or if an option is invalid (tasks.ErrInvalidOptions). The same holds if the task exists
-// already (asynq.ErrTaskIDConflict, ErrDuplicate), or if it would start too late (*TooLateError). It holds as well if
-// the task has a charge and the store is not that of the fleet (ErrSplit). After any other
-// error, one of Redis, the task may or may not be enqueued: give it an ID and enqueue it again.
+// already (asynq.ErrTaskIDConflict, *DuplicateError), or if it would start too late (*TooLateError). It holds as well
+// if the task has a charge and the store is not that of the fleet (ErrSplit). After any other error, one of Redis, the
+// task may or may not be enqueued: give it an ID and enqueue it again.
 func (s *Scheduler) Enqueue(ctx context.Context, args tasks.Args, opts ...tasks.Options) (*asynq.TaskInfo, error) {
 	return s.enqueueOne(ctx, args, nil, opts...)
 }
@@ -80,7 +80,7 @@ func (s *Scheduler) enqueue(
 }
 
 // report returns the infos and the errors of the parcels.
-func report(parcels []*engine.Parcel) ([]*asynq.TaskInfo, error) {
+func report(parcels []*dispatcher.Parcel) ([]*asynq.TaskInfo, error) {
 	infos := make([]*asynq.TaskInfo, len(parcels))
 	var faults []error
 	left := 0
@@ -100,8 +100,8 @@ func report(parcels []*engine.Parcel) ([]*asynq.TaskInfo, error) {
 }
 
 // pack encodes and checks all tasks.
-func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*engine.Parcel, error) {
-	parcels := make([]*engine.Parcel, len(args))
+func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*dispatcher.Parcel, error) {
+	parcels := make([]*dispatcher.Parcel, len(args))
 	var faults []error
 	now := time.Now()
 	for i, a := range args {
@@ -116,7 +116,7 @@ func (s *Scheduler) pack(args []tasks.Args, o tasks.Options, t *tick) ([]*engine
 			faults = append(faults, &ItemError{Index: i, Err: err})
 			continue
 		}
-		parcels[i] = &engine.Parcel{Envelope: e, Guard: guard(&e, t), Net: timeNet(e.Options.At, now)}
+		parcels[i] = &dispatcher.Parcel{Envelope: e, Guard: guard(&e, t), Net: timeNet(e.Options.At, now)}
 	}
 	return parcels, errors.Join(faults...)
 }

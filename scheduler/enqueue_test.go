@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -109,8 +109,7 @@ func TestOptionsReachAsynq(t *testing.T) {
 		t.Errorf("our own count = %d, want 3", n)
 	}
 	_, err = s.Enqueue(t.Context(), openai("b"), tasks.Options{Queue: "slow", Unique: "one"})
-	if d, ok := errors.AsType[*scheduler.DuplicateError](err); !ok || !errors.Is(err, scheduler.ErrDuplicate) ||
-		d.Task.ID != "a" {
+	if d, ok := errors.AsType[*scheduler.DuplicateError](err); !ok || d.ID != "a" {
 		t.Errorf("err = %v, want a DuplicateError of task a", err)
 	}
 	none, err := s.Enqueue(t.Context(), openai("b"),

@@ -1,39 +1,30 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/tasks"
 )
 
-var (
-	// ErrDeferred is matched by the error of a task that waits: a *DeferredError.
-	ErrDeferred = engine.ErrDeferred
-	// ErrInvalidConfig is matched by every fault of a Config.
-	ErrInvalidConfig = errors.New("scheduler: invalid config")
-	// ErrStopped is matched by the Wait of a direct caller whose Scheduler was stopped.
-	ErrStopped = engine.ErrStopped
-	// ErrDuplicate is matched if a task with the key of tasks.Options.Unique waits or runs already: a *DuplicateError.
-	ErrDuplicate = errors.New("scheduler: duplicate")
-)
+// ErrStopped is matched by the Wait of a direct caller whose Scheduler was stopped.
+var ErrStopped = dispatcher.ErrStopped
 
-// DuplicateError refuses a task because another one with its key waits or runs. It matches ErrDuplicate.
+// DuplicateError refuses a task because another one with its key (tasks.Options.Unique) waits or runs.
 type DuplicateError struct {
-	// Key is that of Unique, Task the task that has it.
-	Key  string
-	Task Task
+	// Key is that of Unique.
+	Key string
+	// Queue and ID name the task that has it.
+	Queue, ID string
 }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("task %s with the unique key %q waits or runs already", e.Task, e.Key)
+	holder := waitlist.Task{Queue: e.Queue, ID: e.ID}
+	return fmt.Sprintf("task %s with the unique key %q waits or runs already", holder, e.Key)
 }
-
-// Is makes the error match ErrDuplicate.
-func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 
 // TooLateError refuses a task that is expected to start later than it has to. It matches tasks.ErrExpired.
 type TooLateError struct {

@@ -43,11 +43,11 @@ func Example_enqueue() {
 	defer func() { _ = client.Close() }()
 
 	// The limiter is optional for a producer. With it, Enqueue refuses tasks that can never run.
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{
 		Name: "provider",
 		Meters: []reservations.Meter{
 			{Name: "requests", Rate: 500, Period: time.Minute},
-			{Name: "tokens", Rate: 200_000, Period: time.Minute, MaxReserved: reservations.NoReserved},
+			{Name: "tokens", Rate: 200_000, Period: time.Minute, MaxReserved: reservations.None},
 		},
 	}}, reservations.Config{})
 	if err != nil {

@@ -23,10 +23,10 @@ func ExampleScheduler_Explain() {
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = client.Close() }()
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{
 		Name: "provider",
 		Meters: []reservations.Meter{
-			{Name: "requests", Rate: 1, Period: time.Hour, MaxReserved: reservations.Unlimited},
+			{Name: "requests", Rate: 1, Period: time.Hour},
 			reservations.PerMinute("tokens", 200_000),
 		},
 	}}, reservations.Config{})
@@ -43,20 +43,14 @@ func ExampleScheduler_Explain() {
 		}
 	}
 
-	found, err := s.Find(ctx, "poem")
-	if err != nil {
-		panic(err)
-	}
-	e, err := s.Explain(ctx, found[0])
+	e, err := s.Explain(ctx, "default", "poem")
 	if err != nil {
 		panic(err)
 	}
 	fmt.Printf("%s, for limit %s: number %d of %d\n", e.Reason, e.Waits.Bucket, e.Waits.Position, e.Waits.Of)
-	fmt.Println("in about", e.Until.Sub(e.Now).Round(time.Minute))
 	fmt.Println("the backlog is done in about", e.Bucket.DoneIn.Round(time.Minute))
 
 	// Output:
 	// limit, for limit provider: number 3 of 3
-	// in about 2h0m0s
 	// the backlog is done in about 2h0m0s
 }

@@ -37,7 +37,7 @@ func Example_flows() {
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = client.Close() }()
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{ // in production: mongostore
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{ // in production: mongostore
 		Name: "provider", Meters: []reservations.Meter{reservations.PerMinute("tokens", 6000)},
 		Weights:    map[string]float64{"acme": 2}, // others have 1
 		Priorities: map[string]float64{"interactive": 9, "batch": 1},
@@ -56,7 +56,7 @@ func Example_flows() {
 			return
 		}
 		last := infos[len(infos)-1]
-		e, err := s.Explain(ctx, scheduler.Task{Queue: last.Queue, ID: last.ID})
+		e, err := s.Explain(ctx, last.Queue, last.ID)
 		if err != nil {
 			panic(err)
 		}

@@ -27,11 +27,11 @@ func Example_reserved() {
 	defer func() { _ = client.Close() }()
 
 	// in production: mongostore, which all machines share
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{{
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{
 		Name: "provider",
 		Meters: []reservations.Meter{
-			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
-			{Name: "tokens", Rate: 12_000, Period: time.Minute, MaxReserved: reservations.Unlimited},
+			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1},
+			{Name: "tokens", Rate: 12_000, Period: time.Minute},
 		},
 	}}, reservations.Config{})
 	if err != nil {

@@ -2,22 +2,30 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/class"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/shell"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/class"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/reservations"
 )
 
 // Explanation says why a task does not run. Times are on Redis's clock, but Since, which a worker wrote.
 type Explanation struct {
-	Task Task   `json:"-"`
-	Type string `json:"type"`
+	// Queue and ID name the task, and Type is its type.
+	Queue string `json:"-"`
+	ID    string `json:"-"`
+	Type  string `json:"type"`
 	// State is asynq's word for where the task is: pending, active, scheduled, retry, archived, completed or aggregating.
 	State  string `json:"state"`
 	Reason Reason `json:"reason"`
@@ -26,7 +34,8 @@ type Explanation struct {
 	// Since is when the present state began, as far as that is known: the wait, the run, the end.
 	Since time.Time `json:"since,omitzero"`
 	// Until is when it is expected to go on; nothing of a paused queue starts (Resume). Of a task whose worker is gone
-	// it is the first moment at which asynq puts it back. Zero where no time is known.
+	// it is the first moment at which asynq puts it back. Zero where no time is known. So it is for a task that waits for
+	// a limit while no live worker takes from its queue, or can serve it.
 	Until time.Time `json:"until,omitzero"`
 	// Waits is how the task waits for a bucket. Nil where it does not.
 	Waits *Waiting `json:"waits,omitempty"`
@@ -57,6 +66,10 @@ type Explanation struct {
 	LastError string `json:"last_error,omitempty"`
 	Note      string `json:"note,omitempty"`
 	Cause     string `json:"cause,omitempty"`
+	// Lacking says what the task needs and no live worker has, and Remedy what ends that. Both are empty where a live
+	// worker can serve the task, where none is known, and for a task that does not start any more.
+	Lacking string `json:"lacking,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 	// Refusals is how often in a row the provider refused the task's call.
 	Refusals int `json:"refusals,omitempty"`
 	// Bucket is the bucket that the task waits for. Nil where the Scheduler has no limiter, where the bucket could not
@@ -74,13 +87,15 @@ type Waiting struct {
 	// Urgent says that the task may use the headroom of the limit, Reserved that the bucket has promised its tokens.
 	Urgent   bool `json:"urgent,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
-	// Flow is the flow that the task belongs to, and Flows the number of named flows that wait there. FlowTasks is
-	// how many tasks the flow has, if it is one of the ten largest. Weight is that of the flow in the limit; zero
-	// without a limiter and without a name.
-	Flow      string  `json:"flow,omitempty"`
-	Flows     int     `json:"flows,omitempty"`
-	FlowTasks int     `json:"flow_tasks,omitempty"`
-	Weight    float64 `json:"weight,omitempty"`
+	// Tenant is the tenant that the task belongs to, and TenantWeight its weight in the limit. Empty and zero for a task
+	// that names none. Flow is its flow below that, and Weight the weight of the flow. Flows is the number of named flows
+	// that wait there. FlowTasks is how many tasks the flow has, if it is one of the ten largest.
+	Tenant       string  `json:"tenant,omitempty"`
+	TenantWeight float64 `json:"tenant_weight,omitempty"`
+	Flow         string  `json:"flow,omitempty"`
+	Flows        int     `json:"flows,omitempty"`
+	FlowTasks    int     `json:"flow_tasks,omitempty"`
+	Weight       float64 `json:"weight,omitempty"`
 	// Priority is the priority that the task counts for, and PriorityWeight its weight in the limit. Empty and zero where
 	// the limit has none.
 	Priority       string  `json:"priority,omitempty"`
@@ -96,15 +111,20 @@ type Waiting struct {
 	Others []string `json:"others,omitempty"`
 }
 
-// Explain says why the task does not run, what it waits for, and when it is expected to start. It only reads;
+// Explain says why the task does not run, what it waits for, and when it is expected to start. With an empty queue it
+// looks in all of them, and it is an error if several have a task with the ID. Explain only reads;
 // between its few reads a task may move on, and then it answers with either state. Where the bucket can't be read,
 // BucketErr says so. The error matches asynq.ErrTaskNotFound where there is no such task, or is Redis's.
-func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
+func (s *Scheduler) Explain(ctx context.Context, queue, id string) (Explanation, error) {
+	t, err := s.named(ctx, queue, id)
+	if err != nil {
+		return Explanation{}, err
+	}
 	info, err := s.info(ctx, t)
 	if err != nil {
 		return Explanation{}, err
 	}
-	at, err := s.list.Position(ctx, waitlist.Task(t))
+	at, err := s.list.Position(ctx, t)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -118,31 +138,76 @@ func (s *Scheduler) Explain(ctx context.Context, t Task) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := newExplanation(t, info, at, q, s.engine.Refusals(ctx, waitlist.Task(t)))
+	e := newExplanation(t, info, at, q, s.dispatcher.Refusals(ctx, t))
+	s.serve(ctx, &e)
 	if e.Waits != nil && s.limiter != nil {
 		s.weigh(e.Waits)
 		if e.Reason != ReasonStore {
 			s.showBucket(ctx, &e)
 		}
 	}
+	if e.Waits != nil && e.Reason != ReasonStore && (e.Workers == 0 || e.Lacking != "") {
+		e.Until = time.Time{} // a worker has to come first
+	}
 	return e, nil
 }
 
-// weigh adds the weights that the limit gives to the flow and the priority of a waiting task.
+// serve says what the task needs and no live worker has. If the register can't be read, nothing is said.
+func (s *Scheduler) serve(ctx context.Context, e *Explanation) {
+	if !e.startsLater() {
+		return
+	}
+	members, _ := s.register.Members(ctx) // the rest is known
+	needs := []register.Need{{Type: e.Type}}
+	for _, c := range e.Charges {
+		needs = append(needs, register.Need{Limit: c.Limit})
+		for _, meter := range slices.Sorted(maps.Keys(c.Tokens)) {
+			needs = append(needs, register.Need{Limit: c.Limit, Meter: meter})
+		}
+	}
+	if e.Reason == ReasonWorker {
+		needs = append(needs, s.providers(ctx, e)...)
+	}
+	if need := register.Lacking(members, needs...); need != nil {
+		lacking := cause.Lacking(*need)
+		e.Lacking, e.Remedy = lacking.Text, lacking.Remedy
+	}
+}
+
+// providers returns the need of a provider for which workers return tasks like this one.
+func (s *Scheduler) providers(ctx context.Context, e *Explanation) (needs []register.Need) {
+	lacks, _ := s.register.Lacked(ctx, e.Now) // the rest is known
+	limit := ""
+	if n := len(e.Charges); n > 0 {
+		limit = e.Charges[n-1].Limit
+	}
+	for _, l := range lacks {
+		if l.Provider && l.Type == e.Type && l.Limit == limit {
+			needs = append(needs, l.Need)
+		}
+	}
+	return needs
+}
+
+// weigh adds the weights that the limit gives to the priority, the tenant and the flow of a waiting task.
 func (s *Scheduler) weigh(w *Waiting) {
-	at := reservations.ParseBucket(w.Bucket)
-	if limit, err := s.limiter.Limits().For(at.Limit, at.Key); err == nil {
+	at, _ := reservations.ParseBucket(w.Bucket) // no limit has a bad name
+	if limit, err := inside.Of(s.limiter).Limits().For(at.Limit, at.Key); err == nil {
 		if w.PriorityWeight = limit.Priorities[w.Priority]; w.Flow != "" {
 			w.Weight = class.Weight(limit, w.Flow)
+		}
+		if w.Tenant != "" {
+			w.TenantWeight = class.Weight(limit, w.Tenant)
 		}
 	}
 }
 
 func newExplanation(
-	t Task, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState, refusals int,
+	t waitlist.Task, info *asynq.TaskInfo, at waitlist.Position, q asynqdb.QueueState, refusals int,
 ) Explanation {
 	e := Explanation{
-		Task: t, Type: info.Type, State: info.State.String(), Now: at.List.Now.UTC(), Before: q.Before, Paused: q.Paused,
+		Queue: t.Queue, ID: t.ID, Type: info.Type, State: info.State.String(),
+		Now: at.List.Now.UTC(), Before: q.Before, Paused: q.Paused,
 		Workers: q.Workers, Elsewhere: q.Others, Worker: q.Worker,
 		Failures: failures(q, info), Refusals: refusals, Net: info.NextProcessAt,
 	}
@@ -169,7 +234,11 @@ func newExplanation(
 
 // showBucket adds the bucket that the task waits for. Where it is blocked, that is the reason.
 func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
-	at := reservations.ParseBucket(e.Waits.Bucket)
+	at, err := reservations.ParseBucket(e.Waits.Bucket)
+	if err != nil {
+		e.BucketErr = err
+		return
+	}
 	v, err := s.limiter.View(ctx, at.Limit, at.Key)
 	if err != nil {
 		e.BucketErr = err
@@ -182,8 +251,10 @@ func (s *Scheduler) showBucket(ctx context.Context, e *Explanation) {
 	if e.Reason == ReasonInFlight && v.Forgotten > 0 {
 		e.Until = e.Now.Add(v.Forgotten)
 	}
-	stopped := v.Refusing.Stops() && e.Reason == ReasonProvider // the task asked last
-	if (v.Blocked > 0 || v.Refusing.Stops()) && (e.Reason == ReasonLimit || e.Reason == ReasonInFlight) || stopped {
+	stopped := bucket.Reason(v.Refusing).Stops()
+	// The task that asked last has the reason of the provider.
+	waits := e.Reason == ReasonLimit || e.Reason == ReasonInFlight
+	if (v.Blocked > 0 || stopped) && waits || stopped && e.Reason == ReasonProvider {
 		if e.Reason = ReasonBlocked; e.Until.IsZero() {
 			e.Until = e.Now.Add(v.Blocked)
 		}

@@ -9,9 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -33,20 +34,23 @@ func TestExplainShowsTheShard(t *testing.T) {
 	requests := []bucket.Request{
 		{Op: bucket.OpBlock, For: time.Hour}, {Op: bucket.OpStart, Tokens: []float64{1}},
 	}
-	outcomes, err := buckets.Apply(t.Context(), half.Rules(), "k", requests)
+	outcomes, err := bucket.Apply(t.Context(), buckets, bucket.Rules(half), "k", requests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := outcomes[1]
-	o := reservations.Outcome{State: a.State, RetryAt: a.RetryAt, At: a.At, Bucket: a.Bucket}
-	task := scheduler.Task{Queue: "default", ID: info.ID}
-	c := reservations.Charge{Limit: "openai", Key: "k", Shard: 2, Tokens: reservations.Tokens{"requests": 1}}
-	err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: c, Outcome: o})
-	if !errors.Is(err, scheduler.ErrDeferred) {
+	o := reservations.Outcome{State: a.State, RetryAt: a.RetryAt, At: a.At}
+	o.Bucket = a.Bucket
+	task := waitlist.Task{Queue: "default", ID: info.ID}
+	c := reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}
+	c.Shard = 2
+	err = inside.Of(s).Wait(t.Context(), task, dispatcher.Turn{}, dispatcher.Stop{Charge: c, Outcome: o})
+	if !errors.Is(err, dispatcher.ErrDeferred) {
 		t.Fatal(err)
 	}
-	e, err := s.Explain(t.Context(), task)
-	if err != nil || e.Bucket == nil || e.Bucket.Bucket() != "openai#2:k" || e.Reason != scheduler.ReasonBlocked ||
+	e, err := s.Explain(t.Context(), task.Queue, task.ID)
+	if err != nil || e.Bucket == nil || e.Bucket.Limit != "openai" || e.Bucket.Shard != 2 ||
+		e.Reason != scheduler.ReasonBlocked ||
 		e.Waits.Bucket != "openai#2:k" {
 		t.Errorf("%q, %+v, %+v, %v", e.Summary(), e.Waits, e.Bucket, err)
 	}
@@ -59,10 +63,10 @@ func TestExplainCallsInFlight(t *testing.T) {
 	limit.Meters = append(limit.Meters, reservations.InFlight(1))
 	l := limiter(t, store(), limit)
 	s := newScheduler(t, client, l, exact())
-	task := scheduler.Task{Queue: "default"}
+	task := waitlist.Task{Queue: "default"}
 	charge := reservations.Charge{Limit: "openai", Key: "k", Tokens: reservations.Tokens{"requests": 1}}
 	for range 3 {
-		o, err := l.Start(t.Context(), charge)
+		o, err := inside.Of(l).Ask(t.Context(), charge)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,20 +74,21 @@ func TestExplainCallsInFlight(t *testing.T) {
 			continue
 		}
 		task.ID = putBack(t, client, openai("k"))
-		err = s.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: charge, Outcome: o})
-		if !errors.Is(err, scheduler.ErrDeferred) {
+		stop := dispatcher.Stop{Charge: charge, Outcome: o}
+		err = inside.Of(s).Wait(t.Context(), task, dispatcher.Turn{}, stop)
+		if !errors.Is(err, dispatcher.ErrDeferred) {
 			t.Fatal(err)
 		}
 	}
-	e, err := s.Explain(t.Context(), task)
+	e, err := s.Explain(t.Context(), task.Queue, task.ID)
 	want := "Task " + task.ID +
 		" waits for one of 1 calls in flight of limit openai:k to end: it is number 2 of 2 in its waitlist; " +
-		"no worker takes from queue default."
+		"no worker takes from queue default: start one."
 	if err != nil || e.Reason != scheduler.ReasonInFlight || !e.Until.IsZero() || e.Summary() != want ||
 		e.Waits.TokensAhead["in_flight"] != 1 {
 		t.Errorf("%q, %+v, %v, %v", e.Summary(), e.Waits, e.Until, err)
 	}
-	w, err := s.Engine().Waitlist(t.Context(), "openai:k")
+	w, err := inside.Of(s).Waitlist(t.Context(), "openai:k")
 	if err != nil || !w.End.IsZero() || w.Tokens["in_flight"] != 2 {
 		t.Errorf("waitlist %+v, %v", w, err)
 	}
@@ -100,7 +105,7 @@ func TestExplainWithoutTheStore(t *testing.T) {
 		}
 	}
 	other := newScheduler(t, client, limiter(t, down{}, perSecond(1, 1)), exact())
-	e, err := other.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
+	e, err := other.Explain(t.Context(), "default", "b")
 	if err != nil || e.Bucket != nil || !errors.Is(e.BucketErr, reservations.ErrUnavailable) || e.Waits == nil ||
 		e.Waits.Position != 2 {
 		t.Errorf("%+v, %v", e, err)

@@ -30,7 +30,7 @@ func TestExplainWhatWasLeftBehind(t *testing.T) {
 			untilExplained(t, want, func() (string, bool) { // again if the machine stalls
 				end := time.Now().Add(lease).Truncate(time.Second)
 				take(t, client, "left", end)
-				e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "left"})
+				e, err := s.Explain(t.Context(), "default", "left")
 				return fmt.Sprintf("lease %v: %q, %+v, %v", lease, e.Summary(), e, err),
 					err == nil && e.Reason == reason && regexp.MustCompile(want).MatchString(e.Summary()) &&
 						(reason != scheduler.ReasonOrphaned || e.Until.Equal(end.Add(30*time.Second)))
@@ -65,7 +65,7 @@ func TestExplainAQueueThatOthersDoNotServe(t *testing.T) {
 		const want = "Task foo is ready, but no worker takes from queue foo, only from others: list it under `queues` in " +
 			"the workers' headway.yaml, and restart them."
 		untilExplained(t, want, func() (string, bool) {
-			e, err := s.Explain(t.Context(), scheduler.Task{Queue: "foo", ID: "foo"})
+			e, err := s.Explain(t.Context(), "foo", "foo")
 			return fmt.Sprintf("%q, %+v, %v", e.Summary(), e, err),
 				err == nil && e.Workers == 0 && e.Elsewhere == 1 && e.Summary() == want
 		})

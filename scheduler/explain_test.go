@@ -13,8 +13,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -24,7 +25,7 @@ import (
 // story is the history of one task, and its expected explanation. The limit has the name of the story.
 type story struct {
 	// deliver is the handler; nil leaves the task undelivered.
-	deliver func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error
+	deliver func(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error
 	options tasks.Options
 
 	state    string
@@ -43,96 +44,105 @@ type explained struct {
 }
 
 // askInVain lets a task ask an empty bucket, and sends it back.
-func askInVain(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
+func askInVain(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error {
 	first := reservations.Charge{Limit: c.Limit, Tokens: reservations.Tokens{"requests": 100}}
-	if _, err := w.limiter.Start(ctx, first); err != nil {
+	if _, err := inside.Of(w.limiter).Ask(ctx, first); err != nil {
 		return err
 	}
-	turn, err := w.Engine().Arrive(ctx, waitlist.Task(t), []reservations.Charge{c})
+	turn, err := inside.Of(w).Arrive(ctx, t, []reservations.Charge{c})
 	if err != nil {
 		return err
 	}
-	o, err := w.limiter.Start(ctx, c)
+	o, err := inside.Of(w.limiter).Ask(ctx, c)
 	if err != nil {
 		return err
 	}
-	return w.Engine().Wait(ctx, waitlist.Task(t), turn, engine.Stop{Charge: c, Outcome: o})
+	return inside.Of(w).Wait(ctx, t, turn, dispatcher.Stop{Charge: c, Outcome: o})
 }
 
-func refused(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
+func refused(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error {
 	for range 2 {
-		if _, err := w.Engine().Refused(ctx, waitlist.Task(t), time.Hour); err != nil {
+		if _, err := inside.Of(w).Refused(ctx, t, time.Hour); err != nil {
 			return err
 		}
 	}
-	blocked, err := w.limiter.Block(ctx, c, time.Hour)
+	blocked, err := inside.Of(w.limiter).Block(ctx, c, time.Hour)
 	if err != nil {
 		return err
 	}
-	return w.Engine().Wait(ctx, waitlist.Task(t), engine.Turn{},
-		engine.Stop{Charge: c, Outcome: blocked[0], Refusal: errors.New("429 slow down"), First: true, After: time.Hour})
+	return inside.Of(w).Wait(ctx, t, dispatcher.Turn{},
+		dispatcher.Stop{Charge: c, Outcome: blocked[0], Refusal: errors.New("429 slow down"), First: true, After: time.Hour})
 }
 
 func stories() map[string]story {
-	const start = `number 1 of 1 in its waitlist, expected to start in \S+s`
+	const start = `number 1 of 1 in its waitlist` // no start is expected without a worker
 	return map[string]story{
 		"limit": {
 			deliver: askInVain, state: "retry", reason: scheduler.ReasonLimit, waits: true, reserved: true,
-			sentence: `waits for limit limit: it is ` + start + `; no worker takes from queue default\.`,
+			sentence: `waits for limit limit: it is ` + start + `; no worker takes from queue default: start one\.`,
 		},
 		"bounded": {
 			deliver: askInVain, state: "retry", reason: scheduler.ReasonLimit, waits: true,
 			sentence: `waits for limit bounded: it is ` + start + `;.*`,
 		},
 		"blocked": {
-			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
-				if _, err := w.limiter.Block(ctx, c, time.Hour); err != nil {
+			deliver: func(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error {
+				if _, err := inside.Of(w.limiter).Block(ctx, c, time.Hour); err != nil {
 					return err
 				}
 				return askInVain(ctx, w, t, c)
 			}, state: "retry", reason: scheduler.ReasonBlocked, waits: true, reserved: true,
-			sentence: `waits for limit blocked, in which nothing starts for \S+s because a provider refused a call: it is ` +
+			sentence: `waits: limit blocked is blocked, because a provider refused a call, for \S+s more; it is ` +
 				start + `;.*`,
 		},
 		"quota": {
-			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
-				r := reservations.Refusal{Reason: reservations.ReasonQuota}
-				if _, err := w.limiter.Refuse(ctx, c, r); err != nil {
+			deliver: func(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error {
+				r := &reservations.RetryAfterError{Reason: reservations.ReasonQuota}
+				if _, err := inside.Of(w.limiter).Refuse(ctx, c, r, "", time.Time{}); err != nil {
 					return err
 				}
 				return askInVain(ctx, w, t, c)
 			}, state: "retry", reason: scheduler.ReasonBlocked, waits: true, reserved: true,
-			sentence: `waits for limit quota, which has stopped for \S+s because the provider says that the account has no ` +
-				`quota left; it is asked again in \S+s, and the task is number 1 of 1 in its waitlist;.*`,
+			sentence: `waits: limit quota has stopped, because the provider says that the account has no quota left, ` +
+				`for \S+s now; it is asked again in \S+s, and the task is number 1 of 1 in its waitlist;.*`,
 		},
 		"refused": {
 			deliver: refused, state: "retry", reason: scheduler.ReasonProvider, waits: true,
 			sentence: `was refused by its provider 2 times in a row, and is number 1 of 1 in its waitlist of limit ` +
-				`refused, expected to start in \S+s: 429 slow down;.*`,
+				`refused: 429 slow down;.*`,
 		},
 		"outage": {
-			deliver: func(ctx context.Context, w *explained, t scheduler.Task, c reservations.Charge) error {
-				return w.Engine().Wait(ctx, waitlist.Task(t), engine.Turn{}, engine.Stop{Charge: c, Cause: errors.New("no answer")})
+			deliver: func(ctx context.Context, w *explained, t waitlist.Task, c reservations.Charge) error {
+				stop := dispatcher.Stop{Charge: c, Cause: errors.New("no answer")}
+				return inside.Of(w).Wait(ctx, t, dispatcher.Turn{}, stop)
 			}, state: "retry", reason: scheduler.ReasonStore, waits: true,
 			sentence: `waits because the bucket of limit outage could not be asked: it is asked again (in \S+s|now), or ` +
 				`when the store answers;.*`,
 		},
 		"failed": {
-			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
+			deliver: func(context.Context, *explained, waitlist.Task, reservations.Charge) error {
 				return errors.New("boom.\nat line 3")
 			},
 			state: "retry", reason: scheduler.ReasonRetry,
 			sentence: `failed 1 time and is tried again (in \S+s|now): boom\.`,
 		},
+		"killed": { // as asynq puts it back
+			deliver: func(context.Context, *explained, waitlist.Task, reservations.Charge) error {
+				return asynq.ErrLeaseExpired
+			},
+			state: "retry", reason: scheduler.ReasonRetry,
+			sentence: `lost the worker that ran it, which was killed or could not reach Redis, and is tried again ` +
+				`(in \S+s|now)\.`,
+		},
 		"archived": {
-			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error {
+			deliver: func(context.Context, *explained, waitlist.Task, reservations.Charge) error {
 				return fmt.Errorf("hopeless: %w", asynq.SkipRetry)
 			},
 			state: "archived", reason: scheduler.ReasonArchived,
 			sentence: `is in the archive and does not run again: hopeless: skip retry.*`,
 		},
 		"completed": {
-			deliver: func(context.Context, *explained, scheduler.Task, reservations.Charge) error { return nil },
+			deliver: func(context.Context, *explained, waitlist.Task, reservations.Charge) error { return nil },
 			options: tasks.Options{Retention: time.Hour},
 			state:   "completed", reason: scheduler.ReasonCompleted, sentence: `was done at \S+Z\.`,
 		},
@@ -154,7 +164,7 @@ func stories() map[string]story {
 // setupExplained delivers each story's task once.
 func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]story) *explained {
 	t.Helper()
-	buckets := memstore.New(nil)
+	buckets := memstore.New()
 	var limits []reservations.Limit
 	for name := range all {
 		limit := perSecond(1, 1)
@@ -174,7 +184,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	deliveries := 0
 	for name, s := range all {
 		if name == "reserved" {
-			if _, err := w.limiter.Start(t.Context(), charge(name)); err != nil {
+			if _, err := inside.Of(w.limiter).Ask(t.Context(), charge(name)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -193,7 +203,7 @@ func setupExplained(t *testing.T, client redis.UniversalClient, all map[string]s
 	server := serve(t, client, func(ctx context.Context, _ *asynq.Task) error {
 		defer func() { delivered <- struct{}{} }()
 		id, _ := asynq.GetTaskID(ctx)
-		return all[id].deliver(ctx, w, scheduler.Task{Queue: "default", ID: id}, charge(id))
+		return all[id].deliver(ctx, w, waitlist.Task{Queue: "default", ID: id}, charge(id))
 	}, asynq.Config{TaskCheckInterval: 20 * time.Millisecond})
 	for range deliveries {
 		receive(t, delivered)
@@ -209,12 +219,7 @@ func TestExplain(t *testing.T) {
 		all := stories()
 		w := setupExplained(t, client, all)
 		for name, s := range all {
-			found, err := w.Find(t.Context(), name)
-			if err != nil || len(found) != 1 {
-				t.Errorf("%s: found %v, %v", name, found, err)
-				continue
-			}
-			e, err := w.Explain(t.Context(), found[0])
+			e, err := w.Explain(t.Context(), "", name)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -229,11 +234,24 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: charges %+v", name, e.Charges)
 			}
 			checkWait(t, name, s, e)
-			if want := map[string]int{"failed": 1, "archived": 1}[name]; e.Failures != want {
+			if want := map[string]int{"failed": 1, "killed": 1, "archived": 1}[name]; e.Failures != want {
 				t.Errorf("%s: %d failures, want %d", name, e.Failures, want)
 			}
 		}
 	})
+}
+
+// asynq archives a task whose worker is gone if it has no retry left.
+func TestExplainTheLastLoss(t *testing.T) {
+	t.Parallel()
+	e := scheduler.Explanation{
+		ID: "last", State: "archived", Reason: scheduler.ReasonArchived, LastError: asynq.ErrLeaseExpired.Error(),
+	}
+	const want = "Task last lost the worker that ran it, which was killed or could not reach Redis, had no retry left, " +
+		"and is in the archive."
+	if got := e.Summary(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // checkWait checks the explanation of a wait.
@@ -268,11 +286,11 @@ func checkWait(t *testing.T, name string, s story, e scheduler.Explanation) {
 }
 
 // explainServed explains a task of a queue with workers. Their signs of life end while the machine stalls.
-func explainServed(t *testing.T, s *scheduler.Scheduler, task scheduler.Task) (e scheduler.Explanation) {
+func explainServed(t *testing.T, s *scheduler.Scheduler, task waitlist.Task) (e scheduler.Explanation) {
 	t.Helper()
 	until(t, "a worker is known", func() bool {
 		var err error
-		if e, err = s.Explain(t.Context(), task); err != nil {
+		if e, err = s.Explain(t.Context(), task.Queue, task.ID); err != nil {
 			t.Fatal(err)
 		}
 		return e.Workers > 0
@@ -312,7 +330,7 @@ func TestExplainWhatRuns(t *testing.T) {
 			"b": `^Task b is ready: it is the next in queue default\.$`,
 			"c": `^Task c is ready: 1 task before it in queue default\.$`,
 		} {
-			e := explainServed(t, s, scheduler.Task{Queue: "default", ID: id})
+			e := explainServed(t, s, waitlist.Task{Queue: "default", ID: id})
 			if !regexp.MustCompile(want).MatchString(e.Summary()) || e.Workers != 1 {
 				t.Errorf("%q, %+v", e.Summary(), e)
 			}
@@ -320,11 +338,11 @@ func TestExplainWhatRuns(t *testing.T) {
 		if err := inspector.PauseQueue("default"); err != nil {
 			t.Fatal(err)
 		}
-		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "c"})
+		e, err := s.Explain(t.Context(), "default", "c")
 		if err != nil || e.Reason != scheduler.ReasonPaused || e.Before != 1 {
 			t.Errorf("paused: %q, %+v, %v", e.Summary(), e, err)
 		}
-		if e, err = s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "a"}); err != nil || e.Resume != "" ||
+		if e, err = s.Explain(t.Context(), "default", "a"); err != nil || e.Resume != "" ||
 			strings.Contains(e.Summary(), "paused") {
 			t.Errorf("running while its queue is paused: %q, %+v, %v", e.Summary(), e, err)
 		}
@@ -347,23 +365,23 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 		}
 		const resume = "`headway unpause default`"
 		at := `; queue default is paused, so it starts only after the pause, and not before \S+Z: resume it with ` + resume
+		unserved := `; queue default is paused, so it does not start: resume it with ` + resume + `; no worker.*`
 		whenever := `; queue default is paused, so it does not start: resume it with ` + resume
 		for name, want := range map[string]string{
-			"limit": `waits for limit limit: it is number 1 of 1 in its waitlist, expected to start in \S+s` + at +
-				`; no worker takes from queue default\.`,
-			"bounded":   `waits for limit bounded: .*` + at + `; no worker.*`,
-			"blocked":   `waits for limit blocked, .*` + at + `; no worker.*`,
-			"refused":   `was refused by its provider .*: 429 slow down` + at + `; no worker.*`,
+			"limit":     `waits for limit limit: it is number 1 of 1 in its waitlist` + unserved,
+			"bounded":   `waits for limit bounded: .*` + unserved,
+			"blocked":   `waits: limit blocked is blocked, .*` + unserved,
+			"refused":   `was refused by its provider .*: 429 slow down` + unserved,
 			"outage":    `waits because the bucket .*` + whenever + `; no worker.*`, // at once when the store answers
 			"scheduled": `is scheduled for \S+Z, in \S+s` + at + `\.`,
 			"failed":    `failed 1 time and is tried again (in \S+s: boom` + at + `|now: boom` + whenever + `)\.`,
 			"unserved": "is ready, but queue other is paused: resume it with `headway unpause other`; no worker takes " +
-				"from queue other" + `\.`,
+				"from queue other: start one" + `\.`,
 			"archived":  `is in the archive and does not run again: hopeless: skip retry[^;]*`,
 			"completed": `was done at \S+Z\.`,
 		} {
 			queue := map[bool]string{true: "other", false: "default"}[name == "unserved"]
-			e, err := w.Explain(t.Context(), scheduler.Task{Queue: queue, ID: name})
+			e, err := w.Explain(t.Context(), queue, name)
 			if err != nil || !e.Paused || !regexp.MustCompile("^Task "+name+" "+want+"$").MatchString(e.Summary()) {
 				t.Errorf("%s: %q, want %q, %v", name, e.Summary(), want, err)
 			}
@@ -379,12 +397,12 @@ func TestExplainWhatAPauseKeeps(t *testing.T) {
 }
 
 // Tasks with one ID in different queues are two tasks. A missing task is an error.
-func TestFind(t *testing.T) {
+func TestExplainWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		s := newScheduler(t, client, nil, exact())
-		if _, err := s.Find(t.Context(), "x"); !errors.Is(err, asynq.ErrTaskNotFound) ||
+		if _, err := s.Explain(t.Context(), "", "x"); !errors.Is(err, asynq.ErrTaskNotFound) ||
 			!strings.Contains(err.Error(), "there is no x, and no queue: this Redis is another one") {
 			t.Errorf("no queues: %v", err)
 		}
@@ -393,26 +411,26 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		found, err := s.Find(t.Context(), "x")
-		if err != nil || fmt.Sprint(found) != "[a/x b/x]" {
-			t.Errorf("found %v, %v", found, err)
+		_, err := s.Explain(t.Context(), "", "x")
+		if err == nil || !strings.Contains(err.Error(), `2 tasks with the ID x: name one of the queues, as in "a"`) {
+			t.Errorf("one of two: %v", err)
 		}
-		if _, err = s.Find(t.Context(), "y"); !errors.Is(err, asynq.ErrTaskNotFound) ||
-			!strings.Contains(err.Error(), `there is no y in the queues "a", "b";`) {
+		if _, err = s.Explain(t.Context(), "", "y"); !errors.Is(err, asynq.ErrTaskNotFound) ||
+			!strings.Contains(err.Error(), `there is no y in queues "a", "b";`) {
 			t.Errorf("an unknown task: %v", err)
 		}
-		for _, unknown := range []scheduler.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {
-			if _, err = s.Explain(t.Context(), unknown); !errors.Is(err, asynq.ErrTaskNotFound) {
+		for _, unknown := range []waitlist.Task{{Queue: "a", ID: "y"}, {Queue: "none", ID: "x"}} {
+			if _, err = s.Explain(t.Context(), unknown.Queue, unknown.ID); !errors.Is(err, asynq.ErrTaskNotFound) {
 				t.Errorf("%v: %v", unknown, err)
 			}
 		}
-		if _, err = s.Explain(t.Context(), scheduler.Task{Queue: "none", ID: "x"}); err == nil ||
+		if _, err = s.Explain(t.Context(), "none", "x"); err == nil ||
 			!strings.Contains(err.Error(), `there is no queue "none"; there are "a", "b"`) {
 			t.Errorf("an unknown queue: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err = s.Explain(ctx, found[0]); !errors.Is(err, context.Canceled) {
+		if _, err = s.Explain(ctx, "a", "x"); !errors.Is(err, context.Canceled) {
 			t.Errorf("too late: %v", err)
 		}
 	})
@@ -422,7 +440,17 @@ func TestExplainPositions(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
-		s := newScheduler(t, client, limiter(t, store(), perSecond(1, 1)), exact())
+		hourly := reservations.Limit{Name: "openai", Meters: []reservations.Meter{
+			{Name: "requests", Rate: 1, Period: time.Hour, Capacity: 1},
+		}}
+		l := limiter(t, store(), hourly)
+		if err := l.Do(t.Context(), []reservations.Charge{requests(1)}, func(context.Context) (reservations.Tokens, error) {
+			return nil, nil // empties the bucket
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s := newScheduler(t, client, l, exact())
+		serve(t, client, func(context.Context, *asynq.Task) error { return nil }, asynq.Config{})
 		var args []tasks.Args
 		for i := range 5 {
 			args = append(args, call{Name: "c", Limit: "openai", Requests: 1, Fixed: tasks.Options{ID: strconv.Itoa(i)}})
@@ -431,29 +459,29 @@ func TestExplainPositions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 5 {
-			e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: strconv.Itoa(i)})
-			if err != nil || e.Waits == nil || e.Waits.Position != i+1 || e.Waits.Of != 5 {
-				t.Fatalf("%d: %+v, %v", i, e.Waits, err)
+			e := explainServed(t, s, waitlist.Task{Queue: "default", ID: strconv.Itoa(i)})
+			if e.Waits == nil || e.Waits.Position != i+1 || e.Waits.Of != 5 {
+				t.Fatalf("%d: %+v", i, e.Waits)
 			}
 			if e.Waits.TokensAhead["requests"] != float64(i) || !e.Waits.AheadExact {
 				t.Errorf("%d: %v tokens ahead", i, e.Waits.TokensAhead)
 			}
-			if in := e.Until.Sub(e.Now); (in - time.Duration(i)*time.Second).Abs() > 900*time.Millisecond {
+			if in := e.Until.Sub(e.Now); (in - time.Duration(i+1)*time.Hour).Abs() > time.Minute {
 				t.Errorf("%d: in %v", i, in)
 			}
 		}
-		lists, more, err := s.Engine().Waitlists(t.Context(), "", 10)
+		lists, more, err := inside.Of(s).Waitlists(t.Context(), "", 10)
 		if err != nil || more || len(lists) != 1 || lists[0].Limit != "openai" || lists[0].Waiting != 5 {
 			t.Fatalf("%+v, %v, %v", lists, more, err)
 		}
-		if end := lists[0].End.Sub(lists[0].Now); (end - 4*time.Second).Abs() > 900*time.Millisecond {
+		if end := lists[0].End.Sub(lists[0].Now); (end - 5*time.Hour).Abs() > time.Minute {
 			t.Errorf("the last task is expected to start in %v", end)
 		}
-		list, err := s.Engine().Waitlist(t.Context(), "openai")
+		list, err := inside.Of(s).Waitlist(t.Context(), "openai")
 		if err != nil || list.Waiting != 5 || list.Tokens["requests"] != 5 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		list, err = s.Engine().Waitlist(t.Context(), "openai:other")
+		list, err = inside.Of(s).Waitlist(t.Context(), "openai:other")
 		if err != nil || list.Waiting != 0 || list.Key != "other" ||
 			!list.End.IsZero() {
 			t.Errorf("an empty waitlist: %+v, %v", list, err)

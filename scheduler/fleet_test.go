@@ -12,10 +12,11 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -23,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for an event. It is shorter than the delay of asynq's retry set, two minutes.
-const patience = time.Minute
+const patience = 100 * time.Second
 
 // call is a task that takes requests from the limit "openai".
 type call struct {
@@ -90,7 +91,7 @@ func limiter(t *testing.T, store reservations.Store, limits ...reservations.Limi
 // perSecond returns the limit "openai" with an unlimited max_reserved.
 func perSecond(rate, capacity float64) reservations.Limit {
 	return reservations.Limit{Name: "openai", Meters: []reservations.Meter{
-		{Name: "requests", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		{Name: "requests", Rate: rate, Period: time.Second, Capacity: capacity},
 	}}
 }
 
@@ -156,12 +157,12 @@ func serve(
 ) *asynq.Server {
 	t.Helper()
 	config.LogLevel, config.ShutdownTimeout = asynq.FatalLevel, time.Second
-	config.IsFailure, config.RetryDelayFunc = engine.IsFailure, engine.RetryDelay
+	config.IsFailure, config.RetryDelayFunc = dispatcher.IsFailure, dispatcher.RetryDelay
 	var snoozes asynqdb.Snoozes
 	server := asynq.NewServerFromRedisClient(asynqdb.ForServer(client, asynqdb.ServerConfig{Snoozes: &snoozes}), config)
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		err := handle(ctx, task)
-		if deferred, ok := errors.AsType[*engine.DeferredError](err); ok {
+		if deferred, ok := errors.AsType[*dispatcher.DeferredError](err); ok {
 			id, _ := asynq.GetTaskID(ctx)
 			queue, _ := asynq.GetQueueName(ctx)
 			snoozes.Add(queue, id, deferred.Snooze(task))
@@ -179,37 +180,37 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 	d.id, _ = asynq.GetTaskID(ctx)
 	d.retried, _ = asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
-	name := scheduler.Task{Queue: queue, ID: d.id}
+	name := waitlist.Task{Queue: queue, ID: d.id}
 	c := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}} // for foreign tasks too
-	turn, err := m.scheduler.Engine().Arrive(ctx, waitlist.Task(name), []reservations.Charge{c})
+	turn, err := inside.Of(m.scheduler).Arrive(ctx, name, []reservations.Charge{c})
 	if err != nil {
 		return err
 	}
 	if turn.State == waitlist.StateWaiting {
 		m.delivered(d)
-		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn,
-			engine.Stop{Charge: c, After: turn.Left(), Kept: true})
+		return inside.Of(m.scheduler).Wait(ctx, name, turn,
+			dispatcher.Stop{Charge: c, After: turn.Left(), Kept: true})
 	}
 	if turn.Behind(c) {
-		outcomes, fault := m.limiter.Reserve(ctx, c)
+		outcomes, fault := inside.Of(m.limiter).Reserve(ctx, c)
 		if err = fault; err == nil {
 			d.outcome = outcomes[0]
 		}
 	} else {
 		promoted := c
 		promoted.Held = turn.Holds(c)
-		d.outcome, err = m.limiter.Start(ctx, promoted)
+		d.outcome, err = inside.Of(m.limiter).Ask(ctx, promoted)
 	}
 	if err != nil {
-		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, engine.Stop{Charge: c, Cause: err})
+		return inside.Of(m.scheduler).Wait(ctx, name, turn, dispatcher.Stop{Charge: c, Cause: err})
 	}
-	m.scheduler.Engine().Answered(ctx, c.Bucket())
+	inside.Of(m.scheduler).Answered(ctx, c.Bucket())
 	if !d.outcome.Started() {
 		m.delivered(d)
-		return m.scheduler.Engine().Wait(ctx, waitlist.Task(name), turn, engine.Stop{Charge: c, Outcome: d.outcome})
+		return inside.Of(m.scheduler).Wait(ctx, name, turn, dispatcher.Stop{Charge: c, Outcome: d.outcome})
 	}
 	wait(ctx, d.outcome.Hold)
-	m.scheduler.Engine().Begun(waitlist.Task(name), turn, []*reservations.Claim{{Charge: c, Outcome: d.outcome}})
+	inside.Of(m.scheduler).Begun(name, turn, startOf{charge: c, outcome: d.outcome})
 	m.delivered(d)
 	if m.run != nil {
 		return m.run(ctx, task)
@@ -271,4 +272,4 @@ func (l *ledger) await(t *testing.T, n int) []string {
 // begin within five seconds, on a machine that stalls, goes back to its place.
 func returns(n int, since time.Time) int { return n * int(time.Since(since)/(5*time.Second)) }
 
-func store() *memstore.Store { return memstore.New(nil) }
+func store() *memstore.Store { return memstore.New() }

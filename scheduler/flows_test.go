@@ -6,8 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -39,7 +40,7 @@ type flowWorld struct {
 
 func newFlowWorld(t *testing.T, client redis.UniversalClient, l reservations.Limit) flowWorld {
 	t.Helper()
-	w := flowWorld{T: t, limiter: limiter(t, memstore.New(nil), l)}
+	w := flowWorld{T: t, limiter: limiter(t, memstore.New(), l)}
 	w.s = newScheduler(t, client, w.limiter, exact())
 	return w
 }
@@ -59,7 +60,7 @@ func (w flowWorld) order(ids ...string) []string {
 	w.Helper()
 	order := make([]string, len(ids))
 	for _, id := range ids {
-		e, err := w.s.Explain(w.Context(), scheduler.Task{Queue: "default", ID: id})
+		e, err := w.s.Explain(w.Context(), "default", id)
 		if err != nil || e.Waits == nil || e.Waits.Position < 1 || e.Waits.Position > len(ids) {
 			w.Fatalf("%s: %+v, %v", id, e.Waits, err)
 		}
@@ -110,17 +111,17 @@ func TestAPriorityThatIsGone(t *testing.T) {
 		charge := reservations.Charge{
 			Limit: "openai", Tokens: reservations.Tokens{"requests": 1}, Flow: "c", Priority: "gone",
 		}
-		task := scheduler.Task{Queue: "default", ID: putBack(t, client, flowTask{ID: "c1"})}
-		turn, err := w.s.Engine().Arrive(t.Context(), waitlist.Task(task), []reservations.Charge{charge})
+		task := waitlist.Task{Queue: "default", ID: putBack(t, client, flowTask{ID: "c1"})}
+		turn, err := inside.Of(w.s).Arrive(t.Context(), task, []reservations.Charge{charge})
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcomes, err := w.limiter.Reserve(t.Context(), charge)
+		outcomes, err := inside.Of(w.limiter).Reserve(t.Context(), charge)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = w.s.Engine().Wait(t.Context(), waitlist.Task(task), turn, engine.Stop{Charge: charge, Outcome: outcomes[0]})
-		e, err := w.s.Explain(t.Context(), task)
+		_ = inside.Of(w.s).Wait(t.Context(), task, turn, dispatcher.Stop{Charge: charge, Outcome: outcomes[0]})
+		e, err := w.s.Explain(t.Context(), task.Queue, task.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,11 +129,11 @@ func TestAPriorityThatIsGone(t *testing.T) {
 			got.FlowTasks != 1 || got.Flows != 3 || got.Position != 5 {
 			t.Errorf("%+v", got)
 		}
-		list, err := w.s.Engine().Waitlist(t.Context(), "openai")
+		list, err := inside.Of(w.s).Waitlist(t.Context(), "openai")
 		if err != nil {
 			t.Fatal(err)
 		}
-		flows := []engine.FlowTasks{{Flow: "b", Tasks: 3}, {Flow: "a", Tasks: 3}, {Flow: "c", Tasks: 1}}
+		flows := []dispatcher.FlowTasks{{Flow: "b", Tasks: 3}, {Flow: "a", Tasks: 3}, {Flow: "c", Tasks: 1}}
 		if d := cmp.Diff(flows, list.Flows); d != "" || list.FlowCount != 3 {
 			t.Errorf("flows (-want +got):\n%s", d)
 		}

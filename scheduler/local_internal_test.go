@@ -52,6 +52,19 @@ func TestTicksWhenClocksAreChanged(t *testing.T) {
 			"0 */2 * * *", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T04:00:00Z",
 			[]string{"2026-10-25T00:00:00Z", "2026-10-25T03:00:00Z"},
 		},
+		// Troll sets its clocks back by two hours, Casablanca in Ramadan, Azores from 1 to 0, the day before in local time.
+		{
+			"30 1,2 * * *", "Antarctica/Troll", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z",
+			[]string{"2026-10-24T23:30:00Z", "2026-10-25T00:30:00Z"},
+		},
+		{
+			"30 2 * * *", "Africa/Casablanca", "2026-02-14T12:00:00Z", "2026-02-16T12:00:00Z",
+			[]string{"2026-02-15T01:30:00Z", "2026-02-16T02:30:00Z"},
+		},
+		{"@midnight", "Atlantic/Azores", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", []string{"2026-10-25T00:00:00Z"}},
+		{
+			"0 1 * * 7", "Europe/Dublin", "2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z", []string{"2026-10-25T00:00:00Z"},
+		},
 		// An hourly one ticks in each hour that passes.
 		{
 			"30 * * * *", "Europe/Berlin", "2026-10-24T23:00:00Z", "2026-10-25T03:00:00Z",
@@ -124,7 +137,10 @@ func TestWeekdays(t *testing.T) {
 	for spec, want := range map[string]string{
 		"0 0 * * 7": "Sun", "0 0 * * 0": "Sun", "0 0 * * sun": "Sun", "0 0 * * 5-7": "Fri Sat Sun",
 		"0 0 * * fri-sun": "Fri Sat Sun", "0 0 * * FRI-SUN": "Fri Sat Sun", "0 0 * * fri-7": "Fri Sat Sun",
-		"0 0 * * 7-7": "Sun", "0 0 * * 1-7": "Mon Tue Wed Thu Fri Sat Sun", "0 0 * * 0-7": "Mon Tue Wed Thu Fri Sat Sun",
+		"0 0 * * 7-7": "Sun", "0 0 * * 0-7/2": "Tue Thu Sat Sun", "0 0 * * 0-7/3": "Wed Sat Sun",
+		"0 0 * * sun-7": "Mon Tue Wed Thu Fri Sat Sun", "0 0 * * Sun-Tue": "Mon Tue Sun", "0 0 * * 1-7/3": "Mon Thu Sun",
+		"0 0 * * mon,7": "Mon Sun", "0 0 * * 07": "Sun", "0 0 * * 05-07": "Fri Sat Sun", "0 0 * * sun-sun": "Sun",
+		"0 0 * * 1-7": "Mon Tue Wed Thu Fri Sat Sun", "0 0 * * 0-7": "Mon Tue Wed Thu Fri Sat Sun",
 		"0 0 * * 1-7/2": "Mon Wed Fri Sun", "0 0 * * 5-7/2": "Fri Sun", "0 0 * * 3,7": "Wed Sun",
 		"0 0 * * mon,sat-sun": "Mon Sat Sun", "0 0 * * mon-fri": "Mon Tue Wed Thu Fri", "0 0 * * 0-2": "Mon Tue Sun",
 		"0 0 * * sun-tue": "Mon Tue Sun", "0 0 * * */3": "Wed Sat Sun", "0 0 6 * 7": "Tue Sun",

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -35,7 +34,7 @@ func TestReservedInTwoBuckets(t *testing.T) {
 		bucket string
 		rank   int
 	}{{"tenant:a", 1}, {"tenant:a", 2}, {"tenant:a", 3}, {"openai", 1}} {
-		e, err := s.Explain(t.Context(), scheduler.Task{Queue: infos[i].Queue, ID: infos[i].ID})
+		e, err := s.Explain(t.Context(), infos[i].Queue, infos[i].ID)
 		if err != nil || e.Waits == nil {
 			t.Fatalf("task %d: %+v, %v", i, e, err)
 		}

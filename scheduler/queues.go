@@ -8,54 +8,26 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/nearest"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/text/nearest"
 )
 
-// Task names one task of asynq's.
-type Task struct {
-	Queue string
-	ID    string
-}
-
-// String is the task's name: queue/id. A slash in the name of the queue is escaped.
-func (t Task) String() string { return waitlist.Task(t).String() }
-
-// Find returns the tasks with this ID, at most one for each queue, in the order of the queues. The error matches
-// asynq.ErrTaskNotFound if there is none, or is that of Redis.
-func (s *Scheduler) Find(ctx context.Context, id string) ([]Task, error) {
-	queues, err := s.inspector.Queues()
+// named is the task with this ID; without a queue, the only one of all queues.
+func (s *Scheduler) named(ctx context.Context, queue, id string) (waitlist.Task, error) {
+	queues, err := s.queues.QueuesOf(ctx, queue, id)
+	if err == nil && len(queues) > 1 {
+		err = fmt.Errorf("scheduler: there are %d tasks with the ID %s: name one of the queues, as in %q",
+			len(queues), id, queues[0])
+	}
 	if err != nil {
-		return nil, fmt.Errorf("list the queues: %w", err)
+		return waitlist.Task{}, err
 	}
-	slices.Sort(queues)
-	var found []Task
-	for _, queue := range queues {
-		if ctx.Err() != nil { // asynq's inspector takes no context
-			return nil, fmt.Errorf("look for task %s: %w", id, ctx.Err())
-		}
-		_, err := s.inspector.GetTaskInfo(queue, id)
-		switch {
-		case err == nil:
-			found = append(found, Task{Queue: queue, ID: id})
-		case !asynqdb.Gone(err):
-			return nil, fmt.Errorf("look for task %s in queue %s: %w", id, queue, err)
-		}
-	}
-	if len(queues) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s, and no queue: this Redis is another one than that of the workers, "+
-			"or nothing was enqueued yet", asynq.ErrTaskNotFound, id)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s in the queues %s; asynq forgets a task once it is done, "+
-			"unless it was enqueued to be kept", asynq.ErrTaskNotFound, id, nearest.Quoted(queues))
-	}
-	return found, nil
+	return waitlist.Task{Queue: queues[0], ID: id}, nil
 }
 
 // info is what asynq stores of the task. The error matches asynq.ErrTaskNotFound if there is no such task.
-func (s *Scheduler) info(ctx context.Context, t Task) (*asynq.TaskInfo, error) {
+func (s *Scheduler) info(ctx context.Context, t waitlist.Task) (*asynq.TaskInfo, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("look for %s: %w", t, ctx.Err())
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/class"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/class"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 )
 
 // Reason is why a task does not run, or what became of it, in one word.
@@ -93,9 +93,9 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 		case e.Note != "":
 			e.Reason, e.Since = ReasonNet, info.LastFailedAt
 			switch q.Note.Reason { // a task without a limit is in no waitlist
-			case engine.WhyWorker:
+			case dispatcher.WhyWorker:
 				e.Reason = ReasonWorker
-			case engine.WhyProvider:
+			case dispatcher.WhyProvider:
 				e.Reason = ReasonProvider
 			}
 		case info.State == asynq.TaskStateRetry:
@@ -114,18 +114,18 @@ func setReason(e *Explanation, info *asynq.TaskInfo, at waitlist.Position, q asy
 
 // setWait is for a task that is in a waitlist.
 func setWait(e *Explanation, at waitlist.Position) {
-	var info engine.WaitInfo
+	var info dispatcher.WaitInfo
 	_ = json.Unmarshal(at.Info, &info) // what can't be read is not shown
 	w := &Waiting{
 		Bucket: at.Bucket, Tokens: at.Tokens, Urgent: at.Urgent, Reserved: at.Reserved,
-		Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting,
+		Tenant: at.Tenant, Flow: at.Flow, Flows: at.List.FlowCount, Position: at.Rank, Of: at.List.Waiting,
 		TokensAhead: at.TokensAhead, AheadExact: at.Exact,
 	}
 	if at.Class != class.Urgent {
 		w.Priority = at.Class
 	}
 	for _, f := range at.List.Flows {
-		if f.Flow == at.Flow {
+		if f.Flow == waitlist.FlowName(at.Tenant, at.Flow) {
 			w.FlowTasks = f.Tasks
 		}
 	}
@@ -141,15 +141,15 @@ func setWait(e *Explanation, at waitlist.Position) {
 	switch {
 	case at.State == waitlist.StatePromoted:
 		e.Reason, e.Until = ReasonPromoted, e.Now
-	case !at.List.FailedUntil.IsZero() || info.Why == engine.WhyStore:
+	case !at.List.FailedUntil.IsZero() || info.Why == dispatcher.WhyStore:
 		e.Reason, e.Until = ReasonStore, at.List.FailedUntil
-	case info.Why == engine.WhyProvider && e.Cause != "":
+	case info.Why == dispatcher.WhyProvider && e.Cause != "":
 		e.Reason = ReasonProvider
 	default:
 		e.Reason = ReasonLimit
 	}
 	// If nothing else takes tokens before it, it starts when all that is ahead of it, and its own tokens, have come back.
-	until, known := engine.Expect(at.List, at.TokensAhead, at.Tokens)
+	until, known := dispatcher.Expect(at.List, at.TokensAhead, at.Tokens)
 	if known && e.Reason != ReasonPromoted && e.Reason != ReasonStore {
 		if e.Until = until; until.IsZero() && e.Reason == ReasonLimit {
 			e.Reason = ReasonInFlight

@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -72,9 +72,6 @@ func (r Recurring) recurrence() (*recurrence, error) {
 		faults = append(faults, invalid("name", "%.120q must be 1 to 100 letters, digits, '-', '_' and '.'", r.Name))
 	}
 	parsed, err := parseSchedule(r.Spec, r.Zone)
-	if _, named := errors.AsType[*reservations.FieldError](err); err != nil && !named {
-		err = &reservations.FieldError{Field: "spec", Problem: err.Error()}
-	}
 	if err != nil {
 		faults = append(faults, err)
 	}
@@ -123,7 +120,7 @@ func neverServed(all []*recurrence, limiter *reservations.Limiter) error {
 	for _, r := range all {
 		for _, c := range r.charges {
 			if err := limiter.Validate(c); err != nil {
-				faults = append(faults, fmt.Errorf("%w: recurring.%s.args: %w", ErrInvalidConfig, r.Name, err))
+				faults = append(faults, fmt.Errorf("recurring.%s.args: %w", r.Name, err))
 			}
 		}
 	}
@@ -174,7 +171,7 @@ func (s *Scheduler) recur(ctx context.Context) {
 		if err != nil && last == 0 && ctx.Err() == nil {
 			s.config.Logger.WarnContext(ctx, "recurring tasks can't be enqueued, will try again", slog.Any("error", err))
 		}
-		if last = engine.PauseAfter(err, last); last > 0 {
+		if last = dispatcher.PauseAfter(err, last); last > 0 {
 			rest = min(rest, last)
 		}
 		select {
@@ -202,7 +199,7 @@ func (s *Scheduler) tickAll(ctx context.Context, all []*recurrence) (rest time.D
 
 // tickOne enqueues the last tick of one schedule, if that was not done before.
 func (s *Scheduler) tickOne(ctx context.Context, r *recurrence) (rest time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, engine.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dispatcher.CallTimeout)
 	defer cancel()
 	last, now, err := s.queues.LastTick(ctx, r.queue, r.Name, r.schedule.text)
 	if err != nil {

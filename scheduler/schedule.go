@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -26,40 +25,50 @@ type schedule struct {
 }
 
 // parseSchedule reads a cron expression of five fields, a descriptor such as @daily, or "@every 5m". Zone is the name
-// of a time zone of the IANA database; empty is UTC. The error is a *reservations.FieldError where the zone is at
-// fault.
+// of a time zone of the IANA database; empty is UTC. The error joins all faults, each a *reservations.FieldError of the
+// spec or of the zone.
 func parseSchedule(spec, zone string) (schedule, error) {
 	spec = strings.TrimSpace(spec)
-	if spec == "" {
-		return schedule{}, errors.New(`must not be empty: e.g. "*/5 * * * *", "@daily" or "@every 5m"`)
-	}
 	if text, ok := strings.CutPrefix(spec, everyPrefix); ok {
 		return parseEvery(strings.TrimSpace(text), zone)
 	}
+	var twice error
 	if prefix, rest, ok := strings.Cut(spec, "="); ok && (prefix == "CRON_TZ" || prefix == "TZ") {
 		if zone != "" {
-			return schedule{}, fmt.Errorf("%q names a zone, and so does the field zone: remove one", spec)
+			twice = invalid("spec", "%q names a zone, and so does the field zone: remove one", spec)
 		}
 		zone, spec, _ = strings.Cut(rest, " ")
 	}
-	if strings.HasPrefix(spec, everyPrefix) {
-		return schedule{}, fmt.Errorf("%q: an interval has no zone", spec)
-	}
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return schedule{}, invalid("zone", "%q is not known: use a name such as Europe/Berlin, or UTC", zone)
+		err = invalid("zone", "%q is not known: use a name such as Europe/Berlin, or UTC", zone)
+		location = time.UTC
+	}
+	local, wrong := parseTicks(spec, location)
+	if err = errors.Join(twice, wrong, err); err != nil {
+		return schedule{}, err
+	}
+	return schedule{text: "CRON_TZ=" + location.String() + " " + spec, next: local.after}, nil
+}
+
+// parseTicks reads a cron expression or a descriptor.
+func parseTicks(spec string, location *time.Location) (localTicks, error) {
+	if spec == "" {
+		return localTicks{}, invalid("spec", `must not be empty: e.g. "*/5 * * * *", "@daily" or "@every 5m"`)
+	}
+	if strings.HasPrefix(spec, everyPrefix) {
+		return localTicks{}, invalid("spec", "%q: an interval has no zone", spec)
 	}
 	parsed, err := cron.ParseStandard("CRON_TZ=UTC " + withSunday(strings.TrimSpace(spec)))
 	if err != nil {
-		return schedule{}, fmt.Errorf(`%q must be minute, hour, day, month and weekday, e.g. "0 3 * * *", `+
-			`or "@daily", or "@every 5m": %w`, spec, err)
+		return localTicks{}, invalid("spec", `%q must be minute, hour, day, month and weekday, e.g. "0 3 * * *", `+
+			`or "@daily", or "@every 5m": %v`, spec, err)
 	}
 	local := localTicks{location: location, next: parsed.Next, hourly: isHourly(parsed)}
-	s := schedule{text: "CRON_TZ=" + location.String() + " " + spec, next: local.after}
-	if s.next(time.Unix(0, 0)).IsZero() {
-		return schedule{}, fmt.Errorf("%q is never due", spec)
+	if local.after(time.Unix(0, 0)).IsZero() {
+		return localTicks{}, invalid("spec", "%q is never due", spec)
 	}
-	return s, nil
+	return local, nil
 }
 
 // parseEvery reads an interval. Its ticks are the multiples of it since 1970, so that all processes have the same.
@@ -67,11 +76,15 @@ func parseEvery(text, zone string) (schedule, error) {
 	every, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return schedule{}, fmt.Errorf("%q must be a duration with a unit, e.g. @every 5m", text)
+		err = invalid("spec", "%q must be a duration with a unit, e.g. @every 5m", text)
 	case every < everyLeast || every%time.Millisecond != 0:
-		return schedule{}, fmt.Errorf("%v must be whole milliseconds, and at least %v", every, everyLeast)
-	case zone != "":
-		return schedule{}, invalid("zone", "an interval has no zone, not %q", zone)
+		err = invalid("spec", "%v must be whole milliseconds, and at least %v", every, everyLeast)
+	}
+	if zone != "" {
+		err = errors.Join(err, invalid("zone", "an interval has no zone, not %q", zone))
+	}
+	if err != nil {
+		return schedule{}, err
 	}
 	return schedule{text: everyPrefix + every.String(), next: func(t time.Time) time.Time {
 		ms := t.UnixMilli()

@@ -62,6 +62,13 @@ func TestNonsenseIsNoSchedule(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ spec, zone, want string }{
 		{"", "", "must not be empty"},
+		{"", "Mars", "must not be empty"},
+		{"", "Mars", `zone: "Mars" is not known`},
+		{"61 * * * *", "Mars", "above maximum"},
+		{"61 * * * *", "Mars", `zone: "Mars" is not known`},
+		{"0 0 31 2 *", "Mars", "is never due"},
+		{"@every x", "Mars", "must be a duration"},
+		{"@every x", "Mars", "zone: an interval has no zone"},
 		{"every day", "", "expected exactly 5 fields"},
 		{"61 * * * *", "", "above maximum"},
 		{"* * * * * *", "", "expected exactly 5 fields"},
@@ -69,7 +76,7 @@ func TestNonsenseIsNoSchedule(t *testing.T) {
 		{"@never", "", "unrecognized"},
 		{"0 0 31 2 *", "", "is never due"},
 		{"TZ=0", "", `"0" is not known`},
-		{"CRON_TZ=", "", "exactly 5 fields"},
+		{"CRON_TZ=", "", "must not be empty"},
 		{"@every", "", "unrecognized"},
 		{"@every x", "", "must be a duration"},
 		{"@every -5m", "", "at least 1s"},

@@ -3,34 +3,38 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/roundtrip"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/calls/roundtrip"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
+
+type holder = inside.Holder[*dispatcher.Dispatcher]
 
 // Scheduler decides when a task runs: it enqueues tasks, lets them wait for their limits, and promotes them when
 // their tokens are there. Safe for concurrent use.
 type Scheduler struct {
-	config    Config
-	recurring []*recurrence
-	tracer    trace.Tracer
-	limiter   *reservations.Limiter // nil: nothing is reserved or checked
-	client    *asynq.Client
-	inspector *asynq.Inspector
-	queues    *asynqdb.DB
-	list      *waitlist.Waitlist
-	engine    *engine.Engine
-	register  *register.Register
+	holder // of the dispatcher, for Headway's own packages
+
+	config     Config
+	recurring  []*recurrence
+	tracer     trace.Tracer
+	limiter    *reservations.Limiter // nil: nothing is reserved or checked
+	client     *asynq.Client
+	inspector  *asynq.Inspector
+	queues     *asynqdb.DB
+	list       *waitlist.Waitlist
+	dispatcher *dispatcher.Dispatcher
+	register   *register.Register
 
 	started   atomic.Bool  // agreeing compares the stores
 	compareAt atomic.Int64 // when compare does so again, in nanoseconds since 1970
@@ -38,40 +42,32 @@ type Scheduler struct {
 
 // New returns a Scheduler on the Redis that asynq uses. Limiter may be nil: then charges are not checked at enqueue,
 // and nothing can be reserved. A Scheduler enqueues and lets tasks wait at once; it promotes tasks after Start. The
-// client is the caller's to close, after Stop. The error joins every fault of the config and matches
-// ErrInvalidConfig. A recurring task that the limiter could never serve is a fault as well.
+// client is the caller's to close, after Stop. The error joins every fault of the config, each a
+// *reservations.FieldError. A recurring task that the limiter could never serve is a *reservations.ChargeError.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Scheduler, error) {
+	recurring, err := config.check()
 	if client == nil {
-		fault := &reservations.FieldError{Field: "client", Problem: "must not be nil"}
-		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, fault)
+		err = errors.Join(&reservations.FieldError{Field: "client", Problem: "must not be nil"}, err)
 	}
-	if err := config.Validate(); err != nil {
-		return nil, err
+	if err == nil && limiter != nil {
+		err = neverServed(recurring, limiter)
+	}
+	if err != nil {
+		return nil, invalidConfig(err)
 	}
 	config = config.withDefaults()
-	recurring, err := recurrences(config.Recurring)
-	if err != nil {
-		return nil, err
-	}
-	if limiter != nil {
-		if err := neverServed(recurring, limiter); err != nil {
-			return nil, err
-		}
-	}
 	s := &Scheduler{
 		config: config, recurring: recurring, limiter: limiter, tracer: config.tracer(),
 		list: waitlist.New(client), queues: asynqdb.New(client),
-		client:    asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
-		inspector: asynq.NewInspectorFromRedisClient(client),
-		engine:    engine.New(client, limiter, config.Delivery, config.Logger),
-		register:  register.New(client),
+		client:     asynq.NewClientFromRedisClient(asynqdb.ForClient(roundtrip.Share(client))),
+		inspector:  asynq.NewInspectorFromRedisClient(client),
+		dispatcher: dispatcher.New(client, limiter, config.Delivery, config.Logger),
+		register:   register.New(client),
 	}
-	s.engine.Loops = append(s.engine.Loops, s.recur, s.agreeing)
+	s.holder = inside.Hold(s.dispatcher)
+	s.dispatcher.Loops = append(s.dispatcher.Loops, s.recur, s.agreeing)
 	return s, nil
 }
-
-// Engine is for package worker alone: the deliveries of its tasks.
-func (s *Scheduler) Engine() *engine.Engine { return s.engine }
 
 // Start lets the scheduler promote tasks, this process's and others', until Stop: one scheduler of the fleet is on
 // duty at a time. It also enqueues the tasks of Config.Recurring. Starting twice does nothing. Of ctx only the values
@@ -87,15 +83,15 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		}
 	}
 	s.started.Store(true)
-	s.engine.Start(ctx)
+	s.dispatcher.Start(ctx)
 	return nil
 }
 
 // Stop ends the promoting and waits for what is under way. It ends the waits of direct callers with ErrStopped, and
-// sends the answers that Changed and Begun left. When ctx ends first, what is under way is aborted; nothing is lost
+// sends the last answers of buckets to the fleet. When ctx ends first, what is under way is aborted; nothing is lost
 // by that, another scheduler goes on. Stopping twice, or without Start, is fine; a stopped scheduler can be started
 // again.
 func (s *Scheduler) Stop(ctx context.Context) error {
 	s.started.Store(false)
-	return s.engine.Stop(ctx)
+	return s.dispatcher.Stop(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -30,7 +31,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 // ask starts a new task.
 func ask(t *testing.T, l *reservations.Limiter, c reservations.Charge) reservations.Outcome {
 	t.Helper()
-	o, err := l.Start(t.Context(), c)
+	o, err := inside.Of(l).Ask(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestStopReportsWhatItCouldNotFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.SetError("LOADING busy")
-	s.Changed("openai", ask(t, l, requests(1)))
+	inside.Of(s).Changed(ask(t, l, requests(1)))
 	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the scheduler") {
 		t.Errorf("err = %v", err)
 	}
@@ -74,11 +75,12 @@ func TestStopReportsWhatItCouldNotFinish(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	_, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: time.Second})
-	if !errors.Is(err, scheduler.ErrInvalidConfig) ||
-		!strings.Contains(err.Error(), "delivery: 1s must be at most 170ms") {
+	if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "delivery" ||
+		!strings.Contains(f.Problem, "1s must be at most 170ms") {
 		t.Errorf("err = %v", err)
 	}
-	if _, err := scheduler.New(nil, nil, scheduler.Config{}); !errors.Is(err, scheduler.ErrInvalidConfig) {
+	_, err = scheduler.New(nil, nil, scheduler.Config{})
+	if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "client" {
 		t.Errorf("no client: %v", err)
 	}
 	if _, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: -1}); err != nil {

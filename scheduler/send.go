@@ -11,9 +11,9 @@ import (
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 )
 
 // sendAll sends the parcels in their order, a batch at a time, until something can't be reached.
-func (s *Scheduler) sendAll(ctx context.Context, parcels []*engine.Parcel) {
-	for n, reached := sendFirst, true; len(parcels) > 0 && reached; n = min(2*n, engine.PlaceTogether) {
+func (s *Scheduler) sendAll(ctx context.Context, parcels []*dispatcher.Parcel) {
+	for n, reached := sendFirst, true; len(parcels) > 0 && reached; n = min(2*n, dispatcher.PlaceTogether) {
 		batch := parcels[:min(n, len(parcels))]
 		parcels = parcels[len(batch):]
 		reached = s.sendBatch(ctx, batch)
@@ -36,24 +36,24 @@ func (s *Scheduler) sendAll(ctx context.Context, parcels []*engine.Parcel) {
 
 // sendBatch enqueues the tasks before they join their waitlists, so that the dispatcher finds them. Until then asynq
 // has each task at the time of its net. Reservations of tasks that were not enqueued are released.
-func (s *Scheduler) sendBatch(ctx context.Context, batch []*engine.Parcel) (reached bool) {
-	s.engine.Place(ctx, batch)
+func (s *Scheduler) sendBatch(ctx context.Context, batch []*dispatcher.Parcel) (reached bool) {
+	s.dispatcher.Place(ctx, batch)
 	now := time.Now()
 	for _, p := range batch {
 		p.Err = s.tooLate(p, now)
 	}
 	reached = s.send(ctx, batch)
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AfterTimeout)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatcher.AfterTimeout)
 	defer cancel()
-	var unused []*engine.Parcel
+	var unused []*dispatcher.Parcel
 	for _, p := range batch {
 		if p.Info == nil {
 			unused = append(unused, p)
 		}
 	}
-	s.engine.ReleaseAll(after, unused)
+	s.dispatcher.ReleaseAll(after, unused)
 	s.setTimers(after, batch)
-	if err := s.engine.Join(after, batch); err != nil {
+	if err := s.dispatcher.Join(after, batch); err != nil {
 		s.config.Logger.WarnContext(ctx, "tasks could not join their waitlists, asynq delivers them later",
 			slog.Int("tasks", len(batch)), slog.Any("error", err))
 	}
@@ -62,7 +62,7 @@ func (s *Scheduler) sendBatch(ctx context.Context, batch []*engine.Parcel) (reac
 
 // send enqueues the parcels, several side by side. Each parcel gets its own error. The first error that is not about
 // the task itself ends the sending.
-func (s *Scheduler) send(ctx context.Context, parcels []*engine.Parcel) (reached bool) {
+func (s *Scheduler) send(ctx context.Context, parcels []*dispatcher.Parcel) (reached bool) {
 	var stopped atomic.Bool
 	var senders errgroup.Group
 	senders.SetLimit(sendTogether)
@@ -82,7 +82,7 @@ func (s *Scheduler) send(ctx context.Context, parcels []*engine.Parcel) (reached
 }
 
 // sendOne enqueues one parcel.
-func (s *Scheduler) sendOne(ctx context.Context, p *engine.Parcel) error {
+func (s *Scheduler) sendOne(ctx context.Context, p *dispatcher.Parcel) error {
 	p.Guard.ID = p.Options.ID
 	options := envelope.Asynq(p.Options)
 	if !p.Net.IsZero() {
@@ -90,8 +90,7 @@ func (s *Scheduler) sendOne(ctx context.Context, p *engine.Parcel) error {
 	}
 	info, err := s.client.EnqueueContext(asynqdb.WithGuard(ctx, p.Guard), p.Task, options...)
 	if err != nil && p.Guard.Holder != "" {
-		holder := Task{Queue: p.Guard.Queue, ID: p.Guard.Holder}
-		err = &DuplicateError{Key: p.Options.Unique, Task: holder}
+		err = &DuplicateError{Key: p.Options.Unique, Queue: p.Guard.Queue, ID: p.Guard.Holder}
 	}
 	if ended := ctx.Err(); ended != nil && err != nil && !alone(err) {
 		err = ended // asynq has only its text
@@ -105,5 +104,6 @@ func (s *Scheduler) sendOne(ctx context.Context, p *engine.Parcel) error {
 
 // exists says whether the task was refused because it exists already.
 func exists(err error) bool {
-	return errors.Is(err, asynq.ErrTaskIDConflict) || errors.Is(err, ErrDuplicate)
+	_, duplicate := errors.AsType[*DuplicateError](err)
+	return duplicate || errors.Is(err, asynq.ErrTaskIDConflict)
 }

@@ -5,9 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/hibiken/asynq"
+
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -16,9 +20,12 @@ func (e Explanation) Summary() string {
 	text := e.sentence() + e.deadline() + e.pause()
 	needed := e.Waits != nil || e.Reason == ReasonNet || e.Reason == ReasonPaused
 	if needed && e.Workers == 0 {
-		text += "; " + e.unserved("")
+		text += "; " + e.unserved()
 	}
-	return "Task " + e.Task.ID + " " + text + "."
+	if e.Lacking != "" {
+		text += "; " + e.Lacking + ": " + e.Remedy
+	}
+	return "Task " + e.ID + " " + text + "."
 }
 
 // deadline says when the task has to start.
@@ -39,30 +46,35 @@ func (e Explanation) pause() string {
 	if e.Resume == "" {
 		return ""
 	}
-	resume := ": resume it with `" + e.Resume + "`"
+	paused := cause.Paused(e.Queue)
+	resume := ": " + paused.Remedy
 	switch {
 	case e.Reason == ReasonPaused:
 		return resume
 	case e.Reason == ReasonStore || !e.Until.After(e.Now): // no time is expected, or it has come
-		return "; queue " + e.Task.Queue + " is paused, so it does not start" + resume
+		return "; " + paused.Text + ", so it does not start" + resume
 	default:
-		return "; queue " + e.Task.Queue + " is paused, so it starts only after the pause, and not before " +
+		return "; " + paused.Text + ", so it starts only after the pause, and not before " +
 			envelope.ClockText(e.Until) + resume
 	}
 }
 
 func (e Explanation) sentence() string {
-	queue := "queue " + e.Task.Queue
+	queue := "queue " + e.Queue
 	var limit, place string
 	if w := e.Waits; w != nil {
 		limit, place = "limit "+w.Bucket, fmt.Sprintf("number %d of %d in its waitlist", w.Position, w.Of)
 	}
-	start := place + ", expected to start " + e.when()
+	expected := ""
+	if !e.Until.IsZero() && e.Resume == "" { // a pause says its own
+		expected = ", expected to start " + e.when()
+	}
+	start := place + expected
 	switch e.Reason {
 	case ReasonPaused:
-		return "is ready, but " + queue + " is paused"
+		return "is ready, but " + cause.Paused(e.Queue).Text
 	case ReasonUnserved:
-		return "is ready, but " + e.unserved(": start one")
+		return "is ready, but " + e.unserved()
 	case ReasonReady:
 		return "is ready: " + e.turn() + queue
 	case ReasonRunning:
@@ -74,34 +86,33 @@ func (e Explanation) sentence() string {
 	case ReasonPromoted:
 		return "has its turn in " + limit + " and is on its way to a worker"
 	case ReasonStore:
-		return "waits because the bucket of " + limit + " could not be asked: it is asked again " + e.when() +
+		return "waits because " + cause.Store(e.Waits.Bucket).Text + ": it is asked again " + e.when() +
 			", or when the store answers"
 	case ReasonBlocked:
-		return e.blockedSentence(limit, place, start)
+		return e.blockedSentence(place, start)
 	case ReasonInFlight:
 		if e.Bucket != nil && e.Bucket.Forgotten > 0 {
-			return fmt.Sprintf("waits for %s, of which Redis has no calls on record since it is new or lost its data: calls "+
-				"of before may still run for %s, and nothing starts until then: it is %s", limit,
-				engine.RoundText(e.Bucket.Forgotten), place)
+			return fmt.Sprintf("waits: %s, for %s more; it is %s", cause.Forgotten(e.Waits.Bucket).Text,
+				dispatcher.RoundText(e.Bucket.Forgotten), place)
 		}
 		return fmt.Sprintf("waits for one of %s of %s to end: it is %s", e.slots(), limit, place)
 	case ReasonProvider:
 		then := "runs again " + e.when()
 		if e.Waits != nil {
-			then = "is " + place + " of " + limit + ", expected to start " + e.when()
+			then = "is " + place + " of " + limit + expected
 		}
-		return "was refused by its provider" + times(e.Refusals) + ", and " + then + cause(e.Cause)
+		return "was refused by its provider" + times(e.Refusals) + ", and " + then + detail(e.Cause)
 	case ReasonNet:
 		return "waits for its limit but is in no waitlist: asynq delivers it " + e.when()
 	case ReasonWorker:
 		return "waits for a worker that can serve it, starts as soon as there is one, and is delivered again " + e.when() +
-			cause(e.Cause)
+			detail(e.Cause)
 	case ReasonScheduled:
 		return "is scheduled for " + envelope.ClockText(e.Until) + ", " + e.when()
 	case ReasonRetry:
-		return fmt.Sprintf("failed %s and is tried again %s", plural(e.Failures, "time"), e.when()) + cause(e.LastError)
+		return e.retrySentence()
 	case ReasonArchived:
-		return "is in the archive and does not run again" + cause(e.LastError+e.Note)
+		return e.archivedSentence()
 	case ReasonCompleted:
 		return "was done" + clock("at", e.Since)
 	case ReasonGroup:
@@ -110,14 +121,31 @@ func (e Explanation) sentence() string {
 	return "is " + e.State
 }
 
-// blockedSentence says why nothing starts in the limit.
-func (e Explanation) blockedSentence(limit, place, start string) string {
-	if why := e.Bucket.Refusing.Sentence(); why != "" {
-		return fmt.Sprintf("waits for %s, which has stopped for %s because %s; it is asked again %s, and the task is %s",
-			limit, engine.RoundText(e.Bucket.RefusingFor), why, in(e.Bucket.Blocked), place) + cause(e.Cause)
+// lostWorker is for a task whose last worker did not renew asynq's lease.
+const lostWorker = "lost the worker that ran it, which was killed or could not reach Redis"
+
+func (e Explanation) retrySentence() string {
+	if e.LastError == asynq.ErrLeaseExpired.Error() {
+		return lostWorker + ", and is tried again " + e.when()
 	}
-	return fmt.Sprintf("waits for %s, in which nothing starts for %s because a provider refused a call: it is %s",
-		limit, engine.RoundText(e.Bucket.Blocked), start)
+	return fmt.Sprintf("failed %s and is tried again %s", plural(e.Failures, "time"), e.when()) + detail(e.LastError)
+}
+
+func (e Explanation) archivedSentence() string {
+	if e.LastError == asynq.ErrLeaseExpired.Error() {
+		return lostWorker + ", had no retry left, and is in the archive"
+	}
+	return "is in the archive and does not run again" + detail(e.LastError+e.Note)
+}
+
+// blockedSentence says why nothing starts in the limit.
+func (e Explanation) blockedSentence(place, start string) string {
+	if why := cause.Stopped(e.Waits.Bucket, bucket.Reason(e.Bucket.Refusing)); why.Kind != "" {
+		return fmt.Sprintf("waits: %s, for %s now; it is asked again %s, and the task is %s",
+			why.Text, dispatcher.RoundText(e.Bucket.RefusingFor), in(e.Bucket.Blocked), place) + detail(e.Cause)
+	}
+	return fmt.Sprintf("waits: %s, for %s more; it is %s", cause.Blocked(e.Waits.Bucket).Text,
+		dispatcher.RoundText(e.Bucket.Blocked), start)
 }
 
 // slots says how many calls its limit lets run at once, as far as that is known.
@@ -137,28 +165,24 @@ func (e Explanation) slots() string {
 func (e Explanation) orphanSentence() string {
 	const lost = "was running on a worker that is gone"
 	left := max(0, e.Until.Sub(e.Now))
-	when := "in " + engine.RoundText(left)
+	when := "in " + dispatcher.RoundText(left)
 	switch {
 	case e.Workers == 0 && left == 0:
-		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back at once"
+		return lost + ", and " + e.unserved() + ", and asynq puts the task back at once"
 	case e.Workers == 0:
-		return lost + ", and " + e.unserved(": start one") + ", and asynq puts the task back " + when + " at the earliest"
+		return lost + ", and " + e.unserved() + ", and asynq puts the task back " + when + " at the earliest"
 	case left == 0:
 		when = "within a minute"
 	default:
-		when += " to " + engine.RoundText(left+asynqdb.RecoverEvery)
+		when += " to " + dispatcher.RoundText(left+asynqdb.RecoverEvery)
 	}
 	return lost + ": asynq puts it back " + when + ", and another worker runs it again"
 }
 
-// unserved says that no worker takes from the queue, and what to do: start, or a change of the workers that take from
-// other queues.
-func (e Explanation) unserved(start string) string {
-	text := "no worker takes from queue " + e.Task.Queue
-	if e.Elsewhere == 0 {
-		return text + start
-	}
-	return text + ", only from others: list it under `queues` in the workers' headway.yaml, and restart them"
+// unserved says that no worker takes from the queue, and what to do.
+func (e Explanation) unserved() string {
+	c := cause.Unserved(e.Queue, e.Elsewhere)
+	return c.Text + ": " + c.Remedy
 }
 
 // when is "in 12.3s", or "now".
@@ -166,7 +190,7 @@ func (e Explanation) when() string { return in(e.Until.Sub(e.Now)) }
 
 func in(d time.Duration) string {
 	if d > time.Millisecond {
-		return "in " + engine.RoundText(d)
+		return "in " + dispatcher.RoundText(d)
 	}
 	return "now"
 }
@@ -195,7 +219,7 @@ func forTime(now, since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return ", for " + engine.RoundText(max(0, now.Sub(since)))
+	return ", for " + dispatcher.RoundText(max(0, now.Sub(since)))
 }
 
 func on(worker string) string {
@@ -219,8 +243,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cause is the first line of a text, cut.
-func cause(text string) string {
+// detail is the first line of a text, cut.
+func detail(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if text == "" {
 		return ""

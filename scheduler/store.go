@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 )
 
 const (
@@ -19,17 +20,15 @@ const (
 	agreeSoon, agreeEvery = 5 * time.Second, time.Minute
 )
 
-// ErrSplit is matched if the limiter keeps its buckets in another store than the fleet: a *SplitError.
+// ErrSplit is matched if the limiter keeps its buckets in another store than the fleet. The error names both
+// stores, without credentials.
 var ErrSplit = register.ErrSplit
-
-// SplitError names both stores, without credentials. It matches ErrSplit.
-type SplitError = register.SplitError
 
 // agree compares the store of the limiter with the store of the fleet.
 func (s *Scheduler) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
 	defer cancel()
-	own, err := s.limiter.Identity(ctx)
+	own, err := inside.Of(s.limiter).Identity(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,8 +37,8 @@ func (s *Scheduler) agree(ctx context.Context) error {
 
 // compare is agree before charged tasks are enqueued by a scheduler that was not started: they reserve in the store. It
 // repeats that after a minute, and after some seconds if the store or Redis did not answer. The error matches ErrSplit.
-func (s *Scheduler) compare(ctx context.Context, parcels []*engine.Parcel) error {
-	charged := func(p *engine.Parcel) bool { return len(p.Charges) > 0 }
+func (s *Scheduler) compare(ctx context.Context, parcels []*dispatcher.Parcel) error {
+	charged := func(p *dispatcher.Parcel) bool { return len(p.Charges) > 0 }
 	if s.limiter == nil || s.started.Load() || time.Now().UnixNano() < s.compareAt.Load() ||
 		!slices.ContainsFunc(parcels, charged) {
 		return nil
@@ -61,7 +60,7 @@ func (s *Scheduler) agreeing(ctx context.Context) {
 	if s.limiter == nil {
 		return
 	}
-	if own, err := s.limiter.Identity(ctx); err == nil && own.ID == "" {
+	if own, err := inside.Of(s.limiter).Identity(ctx); err == nil && own.ID == "" {
 		return // there is nothing to compare
 	}
 	pause := time.NewTimer(agreeSoon)
@@ -76,12 +75,12 @@ func (s *Scheduler) agreeing(ctx context.Context) {
 		next := agreeEvery
 		switch {
 		case errors.Is(err, ErrSplit):
-			s.limiter.Halt(err)
+			inside.Of(s.limiter).Halt(err)
 			s.config.Logger.LogAttrs(ctx, slog.LevelError, "no limited task starts in this process", slog.Any("error", err))
 		case err != nil:
 			next = agreeSoon
 		default:
-			s.limiter.Halt(nil)
+			inside.Of(s.limiter).Halt(nil)
 		}
 		pause.Reset(next)
 	}

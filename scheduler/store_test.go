@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/headway-go/headway/internal/embedded"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -55,7 +56,7 @@ func TestSplitProducers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := inMemory(t)
 				open := func(id string, away time.Duration) *scheduler.Scheduler {
-					limiter, err := reservations.New(&identified{memstore.New(nil), id, time.Now().Add(away)},
+					limiter, err := reservations.New(&identified{memstore.New(), id, time.Now().Add(away)},
 						[]reservations.Limit{{Name: "limit", Meters: []reservations.Meter{reservations.PerSecond("requests", 9)}}},
 						reservations.Config{})
 					if err != nil {
@@ -109,11 +110,7 @@ func inMemory(t *testing.T) *redis.Client {
 	client := redis.NewClient(&redis.Options{
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			here, there := net.Pipe()
-			server.Serve(there)
-			return here, nil
-		},
+		Dialer:                   network.New(network.NewConditions(1, 1, 0, time.Millisecond), server.Serve).Dial,
 	})
 	t.Cleanup(func() {
 		_ = client.Close()
@@ -146,7 +143,7 @@ func TestSplitFleets(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := inMemory(t)
 				start := func(id string, away time.Duration) (*reservations.Limiter, *scheduler.Scheduler, error) {
-					limiter, err := reservations.New(&identified{memstore.New(nil), id, time.Now().Add(away)},
+					limiter, err := reservations.New(&identified{memstore.New(), id, time.Now().Add(away)},
 						[]reservations.Limit{{Name: "openai", Meters: []reservations.Meter{
 							{Name: "requests", Rate: 1, Period: time.Second, Capacity: 5},
 						}}}, reservations.Config{})
@@ -166,13 +163,13 @@ func TestSplitFleets(t *testing.T) {
 				}
 				limiter, two, err := start(c.second, c.away)
 				defer func() { _ = two.Stop(context.WithoutCancel(t.Context())) }()
-				var split *scheduler.SplitError
+				var split *register.SplitError
 				if errors.Is(err, scheduler.ErrSplit) != c.refused || (err != nil) != c.refused ||
 					errors.As(err, &split) && (split.Own.ID != c.second || split.Fleets.ID != c.first) {
 					t.Errorf("start: %v", err)
 				}
 				<-time.After(time.Minute)
-				_, err = limiter.Start(t.Context(), reservations.Charge{
+				_, err = inside.Of(limiter).Ask(t.Context(), reservations.Charge{
 					Limit: "openai", Tokens: reservations.Tokens{"requests": 1},
 				})
 				if errors.Is(err, scheduler.ErrSplit) != c.halted || errors.Is(err, reservations.ErrUnavailable) != c.halted {

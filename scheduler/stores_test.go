@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
 
@@ -15,6 +16,10 @@ type down struct{}
 
 func unreachable() error {
 	return &bucket.UnavailableError{Bucket: "openai", Applied: bucket.AppliedNo, Err: errors.New("no route")}
+}
+
+func (s down) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, s.Load)
 }
 
 func (down) Apply(
@@ -36,11 +41,15 @@ type switched struct {
 	off atomic.Bool
 }
 
+func (s *switched) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.Store))
+}
+
 func (s *switched) Apply(
 	ctx context.Context, l bucket.Limit, key string, r []bucket.Request,
 ) ([]bucket.Answer, error) {
 	if s.off.Load() {
 		return nil, unreachable()
 	}
-	return s.Store.Apply(ctx, l, key, r)
+	return bucket.Apply(ctx, s.Store, l, key, r)
 }

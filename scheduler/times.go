@@ -8,10 +8,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -45,7 +45,7 @@ func checkStartBy(o tasks.Options, now time.Time) error {
 }
 
 // setTimers sets the timers of tasks that were enqueued.
-func (s *Scheduler) setTimers(ctx context.Context, parcels []*engine.Parcel) {
+func (s *Scheduler) setTimers(ctx context.Context, parcels []*dispatcher.Parcel) {
 	var timers []waitlist.Timer
 	now := time.Now()
 	for _, p := range parcels {
@@ -67,7 +67,7 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*engine.Parcel) {
 	if len(timers) == 0 {
 		return
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AfterTimeout)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatcher.AfterTimeout)
 	defer cancel()
 	if err := s.list.SetTimers(after, timers); err != nil {
 		s.config.Logger.WarnContext(ctx, "times of tasks could not be stored: asynq delivers them up to two seconds later",
@@ -77,7 +77,7 @@ func (s *Scheduler) setTimers(ctx context.Context, parcels []*engine.Parcel) {
 
 // tooLate refuses a placed task with StartBy that is expected to wait for longer. A task that exists already may be in
 // time.
-func (s *Scheduler) tooLate(p *engine.Parcel, now time.Time) error {
+func (s *Scheduler) tooLate(p *dispatcher.Parcel, now time.Time) error {
 	by := p.Options.StartBy
 	if by.IsZero() || p.Place.Limit == "" || !now.Add(p.Wait).After(by) {
 		return nil
@@ -89,6 +89,6 @@ func (s *Scheduler) tooLate(p *engine.Parcel, now time.Time) error {
 			return fmt.Errorf("look for task %s: %w", p.Options.ID, err)
 		}
 	}
-	late := &TooLateError{Bucket: p.Place.Bucket(), Expected: now.Add(p.Wait), StartBy: by}
+	late := &TooLateError{Bucket: p.Place.Bucket().String(), Expected: now.Add(p.Wait), StartBy: by}
 	return fmt.Errorf("task %q: %w", p.Task.Type(), late)
 }

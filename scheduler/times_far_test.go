@@ -9,8 +9,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -23,10 +23,10 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 			envelope.HeaderVersion: strconv.Itoa(envelope.Version), envelope.HeaderStartBy: strconv.FormatInt(ms, 10),
 		}
 		task := asynq.NewTaskWithHeaders("x", nil, headers)
-		if d := engine.RetryDelay(0, errors.New("no"), task); d < time.Second || d > time.Hour {
+		if d := dispatcher.RetryDelay(0, errors.New("no"), task); d < time.Second || d > time.Hour {
 			t.Errorf("%d: comes back after %v", ms, d)
 		}
-		waits := &engine.DeferredError{Delay: time.Minute}
+		waits := &dispatcher.DeferredError{Delay: time.Minute}
 		if d := time.Until(waits.Snooze(task).Until); d < time.Second || d > time.Hour {
 			t.Errorf("%d: waits for %v", ms, d)
 		}
@@ -40,7 +40,7 @@ func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 		if err := envelope.CheckStart(task, time.Now()); !errors.Is(err, tasks.ErrExpired) {
 			t.Errorf("%d: %v", ms, err)
 		}
-		if d := engine.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {
+		if d := dispatcher.RetryDelay(0, errors.New("no"), task); d < 0 || d > time.Second {
 			t.Errorf("%d: comes back after %v", ms, d)
 		}
 	}

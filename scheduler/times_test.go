@@ -10,9 +10,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -86,15 +87,15 @@ func TestTheNetEndsWithStartBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waits := &engine.DeferredError{Delay: time.Hour}
+	waits := &dispatcher.DeferredError{Delay: time.Hour}
 	for what, d := range map[string]time.Duration{
-		"failed": engine.RetryDelay(25, errors.New("failed"), e.Task), "waits": time.Until(waits.Snooze(e.Task).Until),
+		"failed": dispatcher.RetryDelay(25, errors.New("failed"), e.Task), "waits": time.Until(waits.Snooze(e.Task).Until),
 	} {
 		if at := time.Now().Add(d); at.After(by.Add(2*time.Second)) || at.Before(by.Add(-time.Second)) {
 			t.Errorf("%s: back after %v", what, d)
 		}
 	}
-	if d := engine.RetryDelay(25, errors.New("failed"), asynq.NewTask("a", nil)); d < 20*time.Minute {
+	if d := dispatcher.RetryDelay(25, errors.New("failed"), asynq.NewTask("a", nil)); d < 20*time.Minute {
 		t.Errorf("without StartBy: %v", d)
 	}
 }
@@ -115,11 +116,11 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err2 := s.Explain(t.Context(), named(info.ID)); err2 != nil ||
+	if e, err2 := s.Explain(t.Context(), info.Queue, info.ID); err2 != nil ||
 		!strings.Contains(e.Summary(), "; it must start by ") {
 		t.Errorf("%s, %v", e.Summary(), err2)
 	}
-	if _, err = l.Block(t.Context(), requests(1), time.Hour); err != nil { // refill releases nothing
+	if _, err = inside.Of(l).Block(t.Context(), requests(1), time.Hour); err != nil { // refill releases nothing
 		t.Fatal(err)
 	}
 	server.SetTime(by.Add(time.Minute))
@@ -130,10 +131,10 @@ func TestAnExpiredReservationIsReleased(t *testing.T) {
 	awaitPending(t, client, info.ID)
 	until(t, "the reservation is released", func() bool { return plan(t, l) <= before })
 	until(t, "the task has left the waitlist", func() bool {
-		turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named(info.ID)), []reservations.Charge{requests(1)})
+		turn, err := inside.Of(s).Arrive(t.Context(), named(info.ID), []reservations.Charge{requests(1)})
 		return err == nil && turn.State == waitlist.StateNew
 	})
-	if e, err := s.Explain(t.Context(), named(info.ID)); err != nil ||
+	if e, err := s.Explain(t.Context(), info.Queue, info.ID); err != nil ||
 		!strings.Contains(e.Summary(), "; it had to start by ") {
 		t.Errorf("%s, %v", e.Summary(), err)
 	}

@@ -9,9 +9,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/spantext"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/text/spantext"
 )
 
 // tracerName names what makes the spans.
@@ -27,7 +27,7 @@ func (c Config) tracer() trace.Tracer {
 
 // trace begins a span for each parcel, whose context goes with the task. End describes the parcels in their spans, and
 // ends these.
-func (s *Scheduler) trace(ctx context.Context, parcels []*engine.Parcel) (end func()) {
+func (s *Scheduler) trace(ctx context.Context, parcels []*dispatcher.Parcel) (end func()) {
 	spans := make([]trace.Span, len(parcels))
 	for i, p := range parcels {
 		var traced context.Context
@@ -44,7 +44,7 @@ func (s *Scheduler) trace(ctx context.Context, parcels []*engine.Parcel) (end fu
 }
 
 // describe adds to a span what became of the task.
-func describe(span trace.Span, p *engine.Parcel) {
+func describe(span trace.Span, p *dispatcher.Parcel) {
 	if !span.IsRecording() {
 		return
 	}
@@ -54,7 +54,7 @@ func describe(span trace.Span, p *engine.Parcel) {
 		attribute.String("headway.type", spantext.Of(p.Task.Type())), semconv.MessagingMessageBodySize(len(p.Task.Payload())))
 	for _, c := range p.Charges {
 		span.SetAttributes(attribute.String("headway.limit", spantext.Of(c.Limit)),
-			attribute.String("headway.bucket", spantext.Of(c.Bucket())))
+			attribute.String("headway.bucket", spantext.Of(c.Bucket().String())))
 	}
 	if p.Info != nil {
 		span.SetAttributes(semconv.MessagingMessageID(p.Info.ID))

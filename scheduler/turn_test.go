@@ -11,8 +11,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -32,11 +34,11 @@ func newWaits(t *testing.T, client redis.UniversalClient) waits {
 	return waits{newScheduler(t, client, l, exact()), t, l, waitlist.New(client)}
 }
 
-func named(id string) scheduler.Task { return scheduler.Task{Queue: "default", ID: id} }
+func named(id string) waitlist.Task { return waitlist.Task{Queue: "default", ID: id} }
 
-func (w waits) arrive(id string) engine.Turn {
+func (w waits) arrive(id string) dispatcher.Turn {
 	w.t.Helper()
-	turn, err := w.Engine().Arrive(w.t.Context(), waitlist.Task(named(id)), []reservations.Charge{requests(1)})
+	turn, err := inside.Of(w).Arrive(w.t.Context(), named(id), []reservations.Charge{requests(1)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -48,20 +50,20 @@ func (w waits) wait(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
 		turn := w.arrive(id)
-		outcomes, err := w.limiter.Reserve(w.t.Context(), requests(1))
+		outcomes, err := inside.Of(w.limiter).Reserve(w.t.Context(), requests(1))
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.deferred(w.Engine().Wait(w.t.Context(), waitlist.Task(named(id)), turn,
-			engine.Stop{Charge: requests(1), Outcome: outcomes[0]}))
+		w.deferred(inside.Of(w).Wait(w.t.Context(), named(id), turn,
+			dispatcher.Stop{Charge: requests(1), Outcome: outcomes[0]}))
 	}
 }
 
 // deferred returns how long a deferral lasts.
 func (w waits) deferred(err error) time.Duration {
 	w.t.Helper()
-	d, ok := errors.AsType[*engine.DeferredError](err)
-	if !ok || engine.IsFailure(err) || !errors.Is(err, scheduler.ErrDeferred) {
+	d, ok := errors.AsType[*dispatcher.DeferredError](err)
+	if !ok || dispatcher.IsFailure(err) || !errors.Is(err, dispatcher.ErrDeferred) {
 		w.t.Fatalf("err = %v, want a deferral", err)
 	}
 	return d.Delay
@@ -82,7 +84,7 @@ func (w waits) heads() string {
 
 func (w waits) look(id string) waitlist.Look {
 	w.t.Helper()
-	duty := waitlist.Duty{ID: id, Heads: 100, Promoted: 100, Rest: time.Second, Retry: time.Minute}
+	duty := waitlist.Duty{ID: id, Heads: 100, Promoted: 100, Rest: time.Second}
 	look, err := w.list.Look(w.t.Context(), duty, nil)
 	if err != nil || !look.OnDuty {
 		w.t.Fatalf("look: %+v, %v", look, err)
@@ -97,7 +99,7 @@ func (w waits) promote(ids ...string) {
 		plan.Planned = due.Planned
 	}
 	for _, id := range ids {
-		plan.Promote = append(plan.Promote, waitlist.Task(named(id)))
+		plan.Promote = append(plan.Promote, named(id))
 	}
 	got, onDuty, err := w.list.Promote(w.t.Context(), "test", []waitlist.Plan{plan})
 	if err != nil || !onDuty || len(got) != len(ids) {
@@ -123,32 +125,32 @@ func TestTurn(t *testing.T) {
 		}
 		turn := w.arrive("b")
 		if turn.State != waitlist.StateWaiting || turn.Bucket != "openai" || turn.Behind(requests(1)) ||
-			turn.Holds(requests(1)) != reservations.StateReserved {
+			turn.Holds(requests(1)) != bucket.StateReserved {
 			t.Errorf("waiting: %+v", turn)
 		}
-		if in := w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn,
-			engine.Stop{Charge: requests(1), After: turn.Left(), Kept: true})); (in - 2*time.Hour).Abs() > time.Minute {
+		if in := w.deferred(inside.Of(w).Wait(t.Context(), named("a"), turn,
+			dispatcher.Stop{Charge: requests(1), After: turn.Left(), Kept: true})); (in - 2*time.Hour).Abs() > time.Minute {
 			t.Errorf("it goes back for %v", in)
 		}
 		w.promote("a")
 		if turn = w.arrive("a"); turn.State != waitlist.StatePromoted ||
-			turn.Holds(requests(1)) != reservations.StateReserved {
+			turn.Holds(requests(1)) != bucket.StateReserved {
 			t.Errorf("promoted: %+v", turn)
 		}
 		promoted := requests(1)
 		promoted.Held = turn.Holds(promoted)
-		o, err := w.limiter.Start(t.Context(), promoted)
+		o, err := inside.Of(w.limiter).Ask(t.Context(), promoted)
 		if err != nil || o.Started() {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn,
-			engine.Stop{Charge: requests(1), Outcome: o}))
+		w.deferred(inside.Of(w).Wait(t.Context(), named("a"), turn,
+			dispatcher.Stop{Charge: requests(1), Outcome: o}))
 		if got := w.heads(); got != "a b" {
 			t.Errorf("a task that came too early goes back to its place, not: %s", got)
 		}
 		w.promote("a")
-		w.Engine().Begun(waitlist.Task(named("a")), w.arrive("a"),
-			[]*reservations.Claim{{Charge: reservations.Charge{Limit: "openai"}, Outcome: o}})
+		inside.Of(w).Begun(named("a"), w.arrive("a"),
+			startOf{charge: reservations.Charge{Limit: "openai"}, outcome: o})
 		if err := w.Stop(t.Context()); err != nil { // sends the remaining reports
 			t.Fatal(err)
 		}
@@ -166,20 +168,20 @@ func TestTasksThatGoFirst(t *testing.T) {
 		w := newWaits(t, client)
 		w.wait("a", "b")
 		w.promote("a")
-		blocked, err := w.limiter.Block(t.Context(), requests(1), 9*time.Minute)
+		blocked, err := inside.Of(w.limiter).Block(t.Context(), requests(1), 9*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		refusal := errors.New("429 slow down")
-		err = w.Engine().Wait(t.Context(), waitlist.Task(named("refused")), engine.Turn{},
-			engine.Stop{Charge: requests(1), Outcome: blocked[0], Refusal: refusal, First: true, After: time.Second})
+		err = inside.Of(w).Wait(t.Context(), named("refused"), dispatcher.Turn{},
+			dispatcher.Stop{Charge: requests(1), Outcome: blocked[0], Refusal: refusal, First: true, After: time.Second})
 		if in := w.deferred(err); (in-9*time.Minute).Abs() > time.Minute || !errors.Is(err, refusal) {
 			t.Errorf("%v, for %v", err, in)
 		}
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("stopped")), w.arrive("stopped"),
-			engine.Stop{Charge: requests(1), First: true}))
-		w.deferred(w.Engine().Wait(t.Context(), waitlist.Task(named("a")), w.arrive("a"),
-			engine.Stop{Charge: requests(1), First: true}))
+		w.deferred(inside.Of(w).Wait(t.Context(), named("stopped"), w.arrive("stopped"),
+			dispatcher.Stop{Charge: requests(1), First: true}))
+		w.deferred(inside.Of(w).Wait(t.Context(), named("a"), w.arrive("a"),
+			dispatcher.Stop{Charge: requests(1), First: true}))
 		if got := w.heads(); !strings.HasSuffix(got, " a b") || len(got) != len("refused stopped a b") {
 			t.Errorf("heads are %s", got)
 		}
@@ -190,8 +192,8 @@ func TestTasksThatGoFirst(t *testing.T) {
 func TestWaitRefusedWithoutALimit(t *testing.T) {
 	t.Parallel()
 	w := newWaits(t, mini(t))
-	err := w.Engine().Wait(t.Context(), waitlist.Task(named("a")), engine.Turn{},
-		engine.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
+	err := inside.Of(w).Wait(t.Context(), named("a"), dispatcher.Turn{},
+		dispatcher.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
 	if d := time.Until(err.Snooze(nil).Until); (d - 61*time.Second).Abs() > 5*time.Second {
 		t.Errorf("it comes back in %v", d)
 	}
@@ -207,18 +209,18 @@ func TestWaitStoreKeepsThePlace(t *testing.T) {
 	w := newWaits(t, redisOf(t, &redis.Options{Addr: server.Addr()}))
 	w.wait("a", "b")
 	w.promote("a")
-	err := w.Engine().Wait(t.Context(), waitlist.Task(named("a")), w.arrive("a"),
-		engine.Stop{Charge: requests(1), Cause: unreachable()})
+	err := inside.Of(w).Wait(t.Context(), named("a"), w.arrive("a"),
+		dispatcher.Stop{Charge: requests(1), Cause: unreachable()})
 	if in := w.deferred(err); in < time.Second || in > 2*time.Second || !errors.Is(err, reservations.ErrUnavailable) {
 		t.Errorf("%v, for %v", err, in)
 	}
 	if got := w.heads(); got != "" {
 		t.Errorf("%s are due before the store is asked again", got)
 	}
-	if list, err := w.Engine().Waitlist(t.Context(), "openai"); err != nil || list.FailedUntil.IsZero() {
+	if list, err := inside.Of(w).Waitlist(t.Context(), "openai"); err != nil || list.FailedUntil.IsZero() {
 		t.Errorf("%+v, %v", list, err)
 	}
-	w.Engine().Answered(t.Context(), "openai")
+	inside.Of(w).Answered(t.Context(), reservations.BucketName{Limit: "openai"})
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -237,13 +239,13 @@ func TestWaitWithoutRedis(t *testing.T) {
 	ask(t, l, requests(2))
 	o := ask(t, l, requests(1))
 	server.SetError("LOADING busy")
-	turn, err := s.Engine().Arrive(t.Context(), waitlist.Task(named("a")), []reservations.Charge{requests(1)})
+	turn, err := inside.Of(s).Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
 	if err == nil || turn.State != waitlist.StateNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
 		t.Errorf("turn = %+v, %v", turn, err)
 	}
-	err = s.Engine().Wait(t.Context(), waitlist.Task(named("a")), turn, engine.Stop{Charge: requests(1), Outcome: o})
-	deferred, ok := errors.AsType[*engine.DeferredError](err)
-	if !ok || engine.IsFailure(err) {
+	err = inside.Of(s).Wait(t.Context(), named("a"), turn, dispatcher.Stop{Charge: requests(1), Outcome: o})
+	deferred, ok := errors.AsType[*dispatcher.DeferredError](err)
+	if !ok || dispatcher.IsFailure(err) {
 		t.Fatal(err)
 	}
 	if d := time.Until(deferred.Snooze(nil).Until); d > o.Wait()+time.Second {
@@ -258,8 +260,8 @@ func TestWaitWithoutRedis(t *testing.T) {
 func TestDeferralText(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	e := &engine.DeferredError{
-		Bucket: "openai", State: reservations.StateReserved, Until: at, Delay: 12300 * time.Millisecond,
+	e := &dispatcher.DeferredError{
+		Bucket: "openai", State: bucket.StateReserved, Until: at, Delay: 12300 * time.Millisecond,
 	}
 	const until = "until 2026-11-22T12:00:00.000Z, 12.3s from 2026-11-22T11:59:47.700Z"
 	if got, want := e.Error(), "waiting for limit openai (reserved): "+until; got != want {
@@ -271,7 +273,7 @@ func TestDeferralText(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	e.Refusal = asynq.SkipRetry
-	if errors.Is(e, asynq.SkipRetry) || !errors.Is(e, scheduler.ErrDeferred) {
+	if errors.Is(e, asynq.SkipRetry) || !errors.Is(e, dispatcher.ErrDeferred) {
 		t.Error("a deferral has asynq archive its task")
 	}
 }

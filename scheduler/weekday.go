@@ -6,8 +6,13 @@ import (
 	"strings"
 )
 
-// toSunday is a range of weekdays that ends with a Sunday, and perhaps a step.
-var toSunday = regexp.MustCompile(`^(?i:([1-7])|(mon|tue|wed|thu|fri|sat))-(?:7|(?i:sun))(?:/([1-9]\d?))?$`)
+// toSunday is a range of weekdays that ends with a Sunday, and perhaps a step. From one Sunday to the next, the end is
+// a 7: "sun-sun" is one day.
+var toSunday = regexp.MustCompile(
+	`^(?i:(?:0*([1-7])|(mon|tue|wed|thu|fri|sat))-(?:0*7|sun)|(?:0+|sun)-0*7)(?:/([1-9]\d?))?$`)
+
+// sevenDay is the other number of a Sunday.
+var sevenDay = regexp.MustCompile(`^0*7$`)
 
 // withSunday writes the weekdays of a cron expression as the parser knows them: 7 is a Sunday too, and a week may end
 // with it, as in "5-7" and "fri-sun". Other texts stay as they are.
@@ -18,10 +23,8 @@ func withSunday(spec string) string {
 	}
 	parts := strings.Split(fields[4], ",")
 	for i, part := range parts {
-		if part == "7" {
+		if sevenDay.MatchString(part) {
 			parts[i] = "0"
-		} else if part == "0-7" {
-			parts[i] = "0-6"
 		} else if m := toSunday.FindStringSubmatch(part); m != nil {
 			parts[i] = untilSunday(m[1], m[2], m[3])
 		}

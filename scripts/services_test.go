@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // services runs scripts/services with this folder, and with no other variables than env.

@@ -11,7 +11,7 @@
 //	func (Summary) Charges() []reservations.Charge   { ... }                      // Charger: the charges of one task
 //	func (Summary) TaskOptions() tasks.Options       { ... }                      // Optioner: defaults of the type
 //
-// A task may have several charges, narrowest first ([MaxCharges]). It starts when all of their limits grant it.
+// A task may have several charges, narrowest first, at most 8. It starts when all of their limits grant it.
 //
 // # How a task travels
 //
@@ -30,8 +30,8 @@
 //
 // # Errors
 //
-// [Permanent] marks a failure that a retry cannot fix, [RetryAfter] a call that the provider refused. A task that a
-// worker can't decode fails for good, too.
+// [Permanent] marks a failure that a retry cannot fix, [reservations.RetryAfter] a call that the provider refused. A
+// task that a worker can't decode fails for good, too.
 //
 // # Secrets
 //

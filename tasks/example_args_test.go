@@ -3,7 +3,6 @@ package tasks_test
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -34,14 +33,6 @@ func Example() {
 	charger, limited := args.(tasks.Charger)
 	fmt.Println(args.TaskType(), limited, charger.Charges()[0].Tokens)
 	// Output: translate true map[characters:12]
-}
-
-// A handler whose call was refused asks the fleet to wait.
-func ExampleRetryAfter() {
-	err := tasks.RetryAfter(30*time.Second, errors.New("429 Too Many Requests"))
-	refused, ok := errors.AsType[*reservations.RetryAfterError](err)
-	fmt.Println(ok, refused.After, err)
-	// Output: true 30s 429 Too Many Requests
 }
 
 // A handler marks a failure that a retry cannot fix. The text of the error does not change.

@@ -2,27 +2,20 @@ package tasks
 
 import "time"
 
-const (
-	// QueueDefault is the default queue.
-	QueueDefault = "default"
-	// MaxRetryDefault is the default number of retries of a failed task.
-	MaxRetryDefault = 25
-	// MaxRetryLargest is the largest allowed number of retries.
-	MaxRetryLargest = 1_000_000
-	// NoRetry as Options.MaxRetry archives a task at its first failure.
-	NoRetry = -1
-)
+// NoRetry as Options.MaxRetry archives a task at its first failure.
+const NoRetry = -1
 
 // Options are the options of a task. A field that the call of Enqueue sets overrides the field of the task's type
 // (Optioner). The zero value of each field is its default.
 type Options struct {
-	// Queue is the name of the queue: at most 200 bytes of UTF-8 without control characters. Defaults to QueueDefault.
+	// Queue is the name of the queue: at most 200 bytes of UTF-8 without control characters. Defaults to
+	// "default".
 	Queue string
 	// ID identifies the task. While asynq stores a task with this ID, a second one is refused with
 	// asynq.ErrTaskIDConflict. Of several tasks each must have its own ID, from its type. Defaults to a random ID.
 	ID string
 	// MaxRetry is how often the task is retried after a failure. Waiting is not a failure. Defaults to
-	// MaxRetryDefault; NoRetry means no retry.
+	// 25; NoRetry means no retry.
 	MaxRetry int
 	// Timeout bounds one attempt, from the call of the handler. Defaults to 30 minutes. Whole seconds, rounded up.
 	Timeout time.Duration
@@ -45,7 +38,7 @@ type Options struct {
 	// A task whose waitlist is so long that it is expected to start later is not enqueued: a *scheduler.TooLateError.
 	// StartBy must be in the future, and not before At. Defaults to no such time.
 	StartBy time.Time
-	// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, scheduler.ErrDuplicate) as success, with
+	// SkipExisting counts a task that exists already (asynq.ErrTaskIDConflict, *scheduler.DuplicateError) as success,
 	// a nil info. So a whole batch can be sent again.
 	SkipExisting bool
 }

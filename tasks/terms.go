@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/headway-go/headway/internal/batchref"
+	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -18,14 +18,17 @@ type Terms struct {
 	CustomID string `json:"custom_id,omitempty"`
 	// Urgent lets the task start before ordinary ones where a limit has headroom: a person waits for the answer.
 	Urgent bool `json:"urgent,omitempty"`
-	// Flow names what the request belongs to in all its limits, e.g. a tenant or a user; see reservations.Charge. Empty
-	// means its batch, in the first limit, so that a small batch does not wait behind a large one.
+	// Flow names what the request belongs to in all its limits, e.g. a user; see reservations.Charge. Empty means its
+	// batch, so that a small batch does not wait behind a large one.
 	Flow string `json:"flow,omitempty"`
 	// Priority is one of the limits' priorities; see reservations.Charge.
 	Priority string `json:"priority,omitempty"`
 	// Batch says which request of a batch file the task is. Nil for any other.
-	Batch *batchref.Ref `json:"batch,omitempty"`
+	Batch *BatchRef `json:"batch,omitempty"`
 }
+
+// BatchRef names a request of a batch file. Headway's commands and its gateway make it.
+type BatchRef batchref.Ref
 
 // Charges implements Charger: what is taken. Urgent, Flow and Priority count for each charge that does not say it
 // itself.
@@ -34,8 +37,7 @@ func (t Terms) Charges() []reservations.Charge {
 	for i := range charges {
 		c := &charges[i]
 		c.Urgent = c.Urgent || t.Urgent
-		c.Flow, c.Priority = cmp.Or(c.Flow, t.Flow), cmp.Or(c.Priority, t.Priority)
-		if i == 0 && c.Flow == "" && t.Batch != nil {
+		if c.Flow, c.Priority = cmp.Or(c.Flow, t.Flow), cmp.Or(c.Priority, t.Priority); c.Flow == "" && t.Batch != nil {
 			c.Flow = t.Batch.Batch
 		}
 	}
@@ -47,5 +49,5 @@ func (t Terms) TaskOptions() Options {
 	if t.Batch == nil {
 		return Options{}
 	}
-	return Options{ID: t.Batch.TaskID()}
+	return Options{ID: batchref.Ref(*t.Batch).TaskID()}
 }

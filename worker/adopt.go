@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,12 +14,12 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/fleet/settings"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // Limits adds limits to an asynq server of a program. Make the server with Server, put its handlers behind Middleware,
@@ -31,6 +32,8 @@ type Limits struct {
 	checks     sync.Once   // of what the program left out
 	configured atomic.Bool // Server was called
 	started    atomic.Bool // Start was called
+	wrapped    atomic.Bool // Middleware was called
+	delivered  atomic.Int64
 	queues     atomic.Pointer[[]string]
 }
 
@@ -56,10 +59,10 @@ func (l *Limits) serve(queues map[string]int) {
 
 // Adopt returns the limits of limiter for an existing asynq server on the same Redis. The zero Config limits only tasks
 // that Headway enqueued. Config.Events are called for limited tasks. The record of a foreign task without a charge is
-// made from asynq's archive, with its last error alone. The caller closes the client. The error joins every fault of
-// the config and matches ErrInvalidConfig.
+// made from asynq's archive, with its last error alone. The caller closes the client. The error joins a
+// *reservations.FieldError for each fault of the config.
 func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Limits, error) {
-	var misplaced faults
+	var misplaced settings.Faults
 	for _, setting := range []struct {
 		field string
 		given bool
@@ -70,11 +73,11 @@ func Adopt(client redis.UniversalClient, limiter *reservations.Limiter, config C
 		{"shutdown_timeout", config.ShutdownTimeout != 0},
 	} {
 		if setting.given {
-			misplaced.add(setting.field, "is a setting of the asynq server: set it in its asynq.Config")
+			misplaced.Add(setting.field, "is a setting of the asynq server: set it in its asynq.Config")
 		}
 	}
 	l := &Limits{client: client}
-	l.serve(map[string]int{tasks.QueueDefault: 1})
+	l.serve(map[string]int{envelope.QueueDefault: 1})
 	served := func() []string { return *l.queues.Load() }
 	g, _, err := newGuard(client, limiter, config, misplaced, chargesOr(config.Charge), served, nil)
 	if err != nil {
@@ -102,9 +105,10 @@ func (l *Limits) Scheduler() *scheduler.Scheduler { return l.guard.scheduler }
 
 // Middleware is an asynq.MiddlewareFunc: handlers behind it start when their charge allows it, and report what they
 // used by Use. Tasks without a charge pass untouched, unless Headway enqueued them: then their count of retries is
-// kept as well. Only where their handler returns tasks.RetryAfter they wait like others. Put it outermost, so that
-// other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
+// kept as well. Only where their handler returns reservations.RetryAfter they wait like others. Put it outermost, so
+// that other middleware sees only tasks that run. A panic of a charged handler becomes a *PanicError.
 func (l *Limits) Middleware(next asynq.Handler) asynq.Handler {
+	l.wrapped.Store(true)
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		charges, err := l.guard.charges(t)
 		if _, ours := t.Headers()[envelope.HeaderVersion]; !ours && err == nil && len(charges) == 0 {
@@ -137,17 +141,17 @@ func (l *Limits) config(c asynq.Config) asynq.Config {
 		delay = asynq.DefaultRetryDelayFunc
 	}
 	c.IsFailure = func(err error) bool {
-		return engine.IsFailure(err) && (isFailure == nil || isFailure(err))
+		return dispatcher.IsFailure(err) && (isFailure == nil || isFailure(err))
 	}
 	c.RetryDelayFunc = func(n int, err error, t *asynq.Task) time.Duration {
-		if errors.Is(err, scheduler.ErrDeferred) {
+		if errors.Is(err, dispatcher.ErrDeferred) {
 			return 0 // its snooze has its own time
 		}
 		return delay(n, err, t)
 	}
 	if handler := c.ErrorHandler; handler != nil {
 		c.ErrorHandler = asynq.ErrorHandlerFunc(func(ctx context.Context, t *asynq.Task, err error) {
-			if !errors.Is(err, scheduler.ErrDeferred) {
+			if !errors.Is(err, dispatcher.ErrDeferred) {
 				handler.HandleError(ctx, t, err)
 			}
 		})
@@ -158,9 +162,10 @@ func (l *Limits) config(c asynq.Config) asynq.Config {
 	if c.DelayedTaskCheckInterval <= 0 {
 		c.DelayedTaskCheckInterval = delayedTaskCheckInterval
 	}
+	l.watchMiddleware(&c)
 	queues := c.Queues
 	if len(queues) == 0 {
-		queues = map[string]int{tasks.QueueDefault: 1}
+		queues = map[string]int{envelope.QueueDefault: 1}
 	}
 	l.serve(queues)
 	clocks := newClocks(l.client, l.guard.log)
@@ -168,10 +173,24 @@ func (l *Limits) config(c asynq.Config) asynq.Config {
 	return c
 }
 
-// SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error nothing
-// has changed. Without a limiter it does nothing.
-func (l *Limits) SetLimits(ctx context.Context, limits []reservations.Limit) error {
-	return l.guard.follow.setLimits(ctx, limits)
+// watchMiddleware logs once if the server runs its handlers without Middleware, which limits nothing. A mux calls
+// Middleware at each delivery, so that this is known when the first delivery has ended: with more deliveries than the
+// server runs at once.
+func (l *Limits) watchMiddleware(c *asynq.Config) {
+	base, most := c.BaseContext, int64(c.Concurrency)
+	if base == nil {
+		base = context.Background
+	}
+	if most < 1 {
+		most = int64(runtime.NumCPU()) // as asynq
+	}
+	c.BaseContext = func() context.Context {
+		if l.delivered.Add(1) == most+1 && !l.wrapped.Load() {
+			l.guard.log.LogAttrs(context.Background(), slog.LevelError, "the handlers are not behind Limits.Middleware: all "+
+				"tasks of this server are unlimited", slog.String("add", "mux.Use(limits.Middleware)"))
+		}
+		return base()
+	}
 }
 
 // Start begins to promote waiting tasks; call it before the server's own start. The error says that Redis could not

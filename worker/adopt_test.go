@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -192,18 +193,16 @@ func TestDeadlinePassesWhileATaskWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, filling(100*time.Millisecond))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
-	blocked, err := b.limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 3500*time.Millisecond)
+	blocked, err := inside.Of(b.limiter).Block(t.Context(), reservations.Charge{Limit: "api"}, 3500*time.Millisecond)
 	if err != nil || blocked[0].Wait() == 0 {
 		t.Fatal(blocked, err)
 	}
 	passed := []string{"a", "b", "c"}
 	for _, id := range passed {
 		b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3), asynq.Deadline(time.Now().Add(2*time.Second)))
-		receive(t, b.deferrals)
 	}
 	for _, id := range []string{"d", "e", "f", "g"} {
 		b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3))
-		receive(t, b.deferrals)
 	}
 	for range 4 {
 		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || slices.Contains(passed, f.Task.ID) {
@@ -234,6 +233,48 @@ func TestFaultsOfAdoptedLimits(t *testing.T) {
 		Charge: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
 	})
 	named(t, err, "charge")
+}
+
+// A server whose handlers are not behind Middleware limits nothing, and says so once.
+func TestAdoptSaysThatMiddlewareIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, behind := range map[string]bool{"a mux with it": true, "a mux without it": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, log := setup(t, slow(100)), newLines()
+			limits, err := worker.Adopt(b.client, b.limiter, worker.Config{Logger: slog.New(log)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mux, handled := asynq.NewServeMux(), make(chan struct{}, 3)
+			if behind {
+				mux.Use(limits.Middleware)
+			}
+			mux.HandleFunc("foreign", func(context.Context, *asynq.Task) error {
+				handled <- struct{}{}
+				return nil
+			})
+			server := limits.Server(asynq.Config{LogLevel: asynq.FatalLevel, Concurrency: 1})
+			if err := server.Start(mux); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := asynq.NewClientFromRedisClient(b.client).Enqueue(asynq.NewTask("foreign", nil)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				receive(t, handled)
+			}
+			server.Shutdown()
+			if err := limits.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := log.count("mux.Use(limits.Middleware)"); (n == 1) == behind || n > 1 {
+				t.Errorf("%d lines on Middleware", n)
+			}
+		})
+	}
 }
 
 // A program that leaves out Server or Start finds the line to add in its log, once, after its first delivery.

@@ -8,10 +8,31 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
+
+// startedAt is a start whose buckets answered at one moment.
+type startedAt struct {
+	start
+
+	outcomes []reservations.Outcome
+	at       time.Time
+}
+
+func (s startedAt) Charges() []reservations.Charge {
+	return make([]reservations.Charge, len(s.outcomes))
+}
+func (s startedAt) Outcomes() []reservations.Outcome { return s.outcomes }
+
+func (s startedAt) Ready() (ready time.Time) {
+	for _, o := range s.outcomes {
+		ready = bucket.Later(ready, s.at.Add(o.Hold))
+	}
+	return ready
+}
 
 // The lateness of a start counts from the end of the longest hold.
 func TestLatenessOfAStart(t *testing.T) {
@@ -19,7 +40,7 @@ func TestLatenessOfAStart(t *testing.T) {
 	const hold, ago = 200 * time.Millisecond, 230 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(-ago)
-		plain := reservations.Outcome{State: reservations.StateStarted, At: at}
+		plain := reservations.Outcome{State: bucket.StateStarted, At: at}
 		held := plain
 		held.Hold = hold
 		for _, c := range []struct {
@@ -42,12 +63,12 @@ func TestLatenessOfAStart(t *testing.T) {
 			},
 		} {
 			var got Event
-			g := &guard{log: slog.New(slog.DiscardHandler), events: []func(Event){func(e Event) { got = e }}}
-			d := &delivery{task: asynq.NewTask("any", nil), turn: engine.Turn{Arrived: waitlist.Arrived{State: c.status}}}
-			for _, o := range c.outcomes {
-				d.claims = append(d.claims, &reservations.Claim{
-					Charge: reservations.Charge{Limit: "api"}, Outcome: o, Decided: at, Ready: at.Add(o.Hold),
-				})
+			g := &guard{journal: journal{
+				log: slog.New(slog.DiscardHandler), events: []func(Event){func(e Event) { got = e }},
+			}}
+			d := &delivery{task: asynq.NewTask("any", nil), turn: dispatcher.Turn{Arrived: waitlist.Arrived{State: c.status}}}
+			if len(c.outcomes) > 0 {
+				d.start = startedAt{outcomes: c.outcomes, at: at}
 			}
 			g.announce(t.Context(), d)
 			if got.Lateness != c.want || got.Waited != c.waited {

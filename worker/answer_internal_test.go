@@ -17,14 +17,16 @@ import (
 
 // alone is a guard for tasks without a charge.
 func alone(finished chan<- Event) *guard {
+	own, open := journal{log: slog.New(slog.DiscardHandler), events: []func(Event){func(e Event) {
+		if e.Ended() {
+			finished <- e
+		}
+	}}}, &pending{}
+	settler := &settler{journal: own, pending: open}
 	return &guard{
-		log: slog.New(slog.DiscardHandler), stopping: context.Background(),
+		journal: own, stopping: context.Background(), pending: open,
 		charges: func(*asynq.Task) ([]reservations.Charge, error) { return nil, nil },
-		events: []func(Event){func(e Event) {
-			if e.Ended() {
-				finished <- e
-			}
-		}},
+		settler: settler, refusals: &refusals{settler: settler}, records: &records{},
 	}
 }
 
@@ -115,7 +117,7 @@ func TestDeliveryThatEndsWithoutAResult(t *testing.T) {
 			t.Errorf("an error whose text panics: %v", err)
 		}
 		<-finished
-		g.engine = nil // which the refusal of a task needs
+		g.dispatcher = nil // which the refusal of a task needs
 		err = g.process(ctx, asynq.NewTask("any", nil), func(*delivery) (prepared, error) { return nil, errors.New("bad") })
 		if p, ok := errors.AsType[*PanicError](err); !ok || p.Stack == "" {
 			t.Errorf("a panic of ours: %v", err)

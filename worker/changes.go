@@ -7,14 +7,22 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
 	"github.com/headway-go/headway/reservations"
 )
 
+// limitSet is the limits of a limiter at one moment.
+type limitSet interface {
+	Names() []string
+	Configured(name string) (reservations.Limit, error)
+	For(name, key string) (reservations.Limit, error)
+	Overrides() []reservations.Override
+}
+
 // logChanges logs how the limits in force have changed, one line for each meter.
-func (f *follower) logChanges(ctx context.Context, before, after *reservations.LimitSet) {
+func (f *follower) logChanges(before, after limitSet) {
 	log := func(message string, attrs ...slog.Attr) {
-		f.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+		f.log.LogAttrs(context.Background(), slog.LevelInfo, message, attrs...)
 	}
 	own, ownBefore := overridesByKey(after), overridesByKey(before)
 	all := slices.AppendSeq(slices.Collect(maps.Keys(own)), maps.Keys(ownBefore))
@@ -55,14 +63,14 @@ func (f *follower) logChanges(ctx context.Context, before, after *reservations.L
 }
 
 // configured logs changes of the configuration that an override keeps from coming into force.
-func configured(log func(string, ...slog.Attr), before, after *reservations.LimitSet, limit string) {
+func configured(log func(string, ...slog.Attr), before, after limitSet, limit string) {
 	was, errWas := before.Configured(limit)
 	is, errIs := after.Configured(limit)
 	if errWas != nil || errIs != nil {
 		return
 	}
 	inForce, _ := after.For(limit, "") // it is there
-	counts := member(inForce).Limits[limit]
+	counts := register.MeterTexts(inForce)
 	for _, c := range meterChanges(was, is) {
 		if c.There != counts[c.Meter] {
 			attrs := append([]slog.Attr{slog.String("limit", limit)}, changed(c)...)
@@ -75,7 +83,7 @@ func configured(log func(string, ...slog.Attr), before, after *reservations.Limi
 type limitAndKey struct{ limit, key string }
 
 // overridesByKey are the overrides of each limit and key: a fleet may have one for each of many tenants.
-func overridesByKey(set *reservations.LimitSet) map[limitAndKey][]reservations.Override {
+func overridesByKey(set limitSet) map[limitAndKey][]reservations.Override {
 	own := map[limitAndKey][]reservations.Override{}
 	for _, o := range set.Overrides() {
 		at := limitAndKey{limit: o.Limit, key: o.Key}
@@ -90,7 +98,7 @@ func meterChanges(was, is reservations.Limit) []register.Difference {
 }
 
 func member(limits ...reservations.Limit) register.Member {
-	return register.Member{Limits: register.LimitTexts(limits)}
+	return register.Member{Limits: register.ByName(limits)}
 }
 
 // changed are the attributes of a meter that differs.

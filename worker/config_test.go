@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
 )
@@ -16,7 +17,7 @@ import (
 // named fails unless the error is of a config and names each field.
 func named(t *testing.T, err error, fields ...string) {
 	t.Helper()
-	if !errors.Is(err, worker.ErrInvalidConfig) {
+	if _, ok := errors.AsType[*reservations.FieldError](err); !ok {
 		t.Fatalf("error %v", err)
 	}
 	for _, field := range fields {

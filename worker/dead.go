@@ -8,9 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -25,56 +24,54 @@ const (
 	notePatience = 2 * time.Second
 )
 
-// keep has the guard keep records of dead tasks, and search the archives of the queues. Nil keeps none.
-func (g *guard) keep(source deadletter.Source, every time.Duration, queues func() []string) {
-	if source == nil {
-		return
-	}
-	g.dead = source.Recorder()
-	g.sweeper = &sweeper{
-		client: g.client, db: asynqdb.New(g.client), inspector: g.inspector,
-		records: g.dead, queues: queues, every: every, log: g.log, seen: map[string]time.Time{},
-	}
+// records writes how deliveries failed to the records of dead tasks.
+type records struct {
+	journal
+
+	store     deadletter.Store // nil: none are kept
+	inspector *asynq.Inspector
+	pending   *pending
+	worker    string // its name
 }
 
-// keepRecord writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
+// keep writes how a delivery failed, before asynq gets the result. The record of an archived task that can't be
 // written is made from the archive later. If asynq takes the task back meanwhile, its next delivery decides.
-func (g *guard) keepRecord(
-	ctx context.Context, d *delivery, r Kind, cause deadletter.Cause, err error, elapsed time.Duration,
+func (r *records) keep(
+	ctx context.Context, d *delivery, result Kind, cause deadletter.Cause, err error, elapsed time.Duration,
 ) {
-	if g.dead == nil {
+	if r.store == nil {
 		return
 	}
-	defer g.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
+	defer r.pending.add(kindHandler, d.id)() // asynq's shutdown does not wait for what it has given back
 	attempt := func() deadletter.Attempt {
 		return deadletter.Attempt{
-			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: g.fleet.name,
+			Number: d.retried + 1, At: time.Now(), Elapsed: elapsed, Error: legible(err).Error(), Worker: r.worker,
 		}
 	}
 	var failed error
-	switch r { //nolint:exhaustive // the others are no failures
+	switch result { //nolint:exhaustive // the others are no failures
 	case KindSucceeded:
 		if d.retried > 0 { // else it has no record
-			failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.Recovered(ctx, d.deadRef()) })
+			failed = r.soon(ctx, func(ctx context.Context) error { return r.store.Recovered(ctx, d.deadRef()) })
 		}
 	case KindFailed:
-		failed = g.soon(ctx, func(ctx context.Context) error { return g.dead.Failed(ctx, d.deadRef(), attempt()) })
+		failed = r.soon(ctx, func(ctx context.Context) error { return r.store.Failed(ctx, d.deadRef(), attempt()) })
 	case KindArchived:
-		g.writeRecord(ctx, d, cause, attempt())
+		r.write(ctx, d, cause, attempt())
 	}
 	if failed != nil {
-		g.logTask(ctx, d, slog.LevelWarn, "how a task went is not noted in its record", slog.Any("error", failed))
+		r.logTask(ctx, d, slog.LevelWarn, "how a task went is not noted in its record", slog.Any("error", failed))
 	}
 }
 
-func (g *guard) soon(ctx context.Context, do func(context.Context) error) error {
+func (*records) soon(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
 	defer cancel()
 	return do(ctx)
 }
 
 // writeRecord writes the record of a task that is about to be archived, and retries while the store is away.
-func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.Cause, last deadletter.Attempt) {
+func (r *records) write(ctx context.Context, d *delivery, cause deadletter.Cause, last deadletter.Attempt) {
 	if ctx.Err() != nil {
 		return // the delivery has ended
 	}
@@ -83,7 +80,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 		Payload: d.task.Payload(), Headers: d.task.Headers(), MaxRetry: d.allowed,
 		At: last.At, Cause: cause, Last: last,
 	}
-	if info, err := g.inspector.GetTaskInfo(d.queue, d.id); err == nil {
+	if info, err := r.inspector.GetTaskInfo(d.queue, d.id); err == nil {
 		task.Timeout, task.Retention, task.Deadline = info.Timeout, info.Retention, info.Deadline
 	}
 	soon, cancel := ahead(ctx, wholeMargin) // asynq fails a task at its deadline without asking us, and would retry it
@@ -92,7 +89,7 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 	defer cancel()
 	var refused error
 	err := pause.Until(trying, recordPauseMin, recordPauseMost, func() error {
-		err := g.dead.Record(trying, []deadletter.Task{task})
+		err := r.store.Record(trying, []deadletter.Task{task})
 		if errors.Is(err, deadletter.ErrNotKept) {
 			refused, err = err, nil
 		}
@@ -100,15 +97,15 @@ func (g *guard) writeRecord(ctx context.Context, d *delivery, cause deadletter.C
 	})
 	if refused != nil {
 		const text = "the record of an archived task can't be kept; the task stays in asynq's archive"
-		g.logTask(ctx, d, slog.LevelError, text, slog.Any("error", refused))
+		r.logTask(ctx, d, slog.LevelError, text, slog.Any("error", refused))
 		return
 	}
 	if ctx.Err() != nil { // the next delivery decides; should asynq have archived it, it is found there
-		err = g.soon(ctx, func(ctx context.Context) error { return g.dead.Recovered(ctx, d.deadRef()) })
+		err = r.soon(ctx, func(ctx context.Context) error { return r.store.Recovered(ctx, d.deadRef()) })
 	}
 	if err != nil {
 		const text = "the record of an archived task can't be written; it is made from asynq's archive later"
-		g.logTask(ctx, d, slog.LevelError, text, slog.Any("error", err))
+		r.logTask(ctx, d, slog.LevelError, text, slog.Any("error", err))
 	}
 }
 

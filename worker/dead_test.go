@@ -13,10 +13,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -38,6 +38,8 @@ type records struct {
 type source struct{ deadletter.Store }
 
 func (s source) Recorder() deadletter.Store { return s.Store }
+
+func (source) EnsureIndexes(context.Context) error { return nil }
 
 func newRecords() *records {
 	return &records{
@@ -242,7 +244,7 @@ func TestSweep(t *testing.T) {
 			return ok
 		})
 		if d, _ := g.of(id); d.Cause != deadletter.CauseFound || d.Type != "call" ||
-			d.Headers[envelope.HeaderCharges] == "" || d.MaxRetry != tasks.MaxRetryDefault+envelope.Slack {
+			d.Headers[envelope.HeaderCharges] == "" || d.MaxRetry != envelope.MaxRetryDefault+envelope.Slack {
 			t.Errorf("%+v", d)
 		}
 	}

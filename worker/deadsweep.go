@@ -11,9 +11,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 )
 
 const (

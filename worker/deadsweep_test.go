@@ -10,8 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )

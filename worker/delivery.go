@@ -2,18 +2,15 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -27,11 +24,12 @@ type delivery struct {
 	allowed  int // asynq's MaxRetry
 	maxRetry int // ours; asynq's for a foreign task
 
-	claims reservations.Claims // none: the task is not limited
-	turn   engine.Turn         // what the task holds in the waitlists
-	usage  usage
+	charges []reservations.Charge // none: the task is not limited
+	start   start                 // of the charges; nil without
+	turn    dispatcher.Turn       // what the task holds in the waitlists
+	usage   usage
 
-	expect func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Expect
+	lower func(reservations.Tokens) []reservations.Charge // of a running task, see Job.Lower
 
 	settling sync.WaitGroup // open settlements
 
@@ -61,57 +59,46 @@ func (d *delivery) ref() TaskRef {
 	return TaskRef{ID: d.id, Queue: d.queue, Type: d.task.Type(), Attempt: d.retried + 1, MaxRetry: d.maxRetry}
 }
 
+// start is the inside of a reservations.Grant: it starts the charges of a delivery in steps, and settles them.
+type start interface {
+	dispatcher.Start
+	Begin(
+		ctx context.Context, late time.Duration,
+		each func(c reservations.Charge, again bool, ask func(context.Context) error) error,
+	) (stopped int, err error)
+	Ready() time.Time
+	Keep(ctx context.Context) (kept context.Context, stop func())
+	Lower(ctx context.Context, tokens reservations.Tokens) ([]reservations.Charge, error)
+	Refuse(ctx context.Context, refusal *reservations.RetryAfterError) ([]reservations.Outcome, error)
+	Answered(ctx context.Context) (reservations.Outcome, error)
+	Settle(ctx context.Context, used reservations.Tokens) error
+	Cancel(ctx context.Context) error
+	GiveBack(ctx context.Context) error
+}
+
+// taken are the charges as they are now, with the shards that answered, and leases.
+func (d *delivery) taken() []reservations.Charge {
+	if d.start == nil {
+		return d.charges
+	}
+	return d.start.Charges()
+}
+
 // charge is that of the task's provider; zero for an unlimited task.
 func (d *delivery) charge() reservations.Charge {
-	if len(d.claims) == 0 {
+	all := d.taken()
+	if len(all) == 0 {
 		return reservations.Charge{}
 	}
-	return d.claims[len(d.claims)-1].Charge
+	return all[len(all)-1]
 }
 
-// startID names this start of the task in the bucket of c.
-func (d *delivery) startID(c reservations.Claim) string {
-	return fmt.Sprintf("%s/%d/%d", d.id, d.retried+1, c.Decided.UnixNano())
-}
-
-// namesOf are the limits and the buckets of claims, as logs show them.
-func namesOf(cs reservations.Claims) (limits, buckets string) {
-	var l, b []string
-	for _, c := range cs {
-		l, b = append(l, c.Charge.Limit), append(b, c.Charge.Bucket())
+// last is the last charge that has something.
+func last(charges []reservations.Charge, has func(i int, c reservations.Charge) bool) (found reservations.Charge) {
+	for i, c := range charges {
+		if has(i, c) {
+			found = c
+		}
 	}
-	return strings.Join(l, ","), strings.Join(b, ",")
-}
-
-// logTask logs an event of a delivery, with the attributes that identify the task.
-func (g *guard) logTask(ctx context.Context, d *delivery, level slog.Level, message string, attrs ...slog.Attr) {
-	if !g.log.Enabled(ctx, level) {
-		return
-	}
-	if len(d.claims) > 0 {
-		limits, buckets := namesOf(d.claims)
-		attrs = append([]slog.Attr{slog.String("limit", limits), slog.String("bucket", buckets)}, attrs...)
-	}
-	g.write(ctx, d, level, message, attrs)
-}
-
-// logCharge is logTask for one charge of the task; zero if it has none.
-func (g *guard) logCharge(
-	ctx context.Context, d *delivery, c reservations.Charge, level slog.Level, message string, attrs ...slog.Attr,
-) {
-	if !g.log.Enabled(ctx, level) {
-		return
-	}
-	if c.Limit != "" {
-		attrs = append([]slog.Attr{slog.String("limit", c.Limit), slog.String("bucket", c.Bucket())}, attrs...)
-	}
-	g.write(ctx, d, level, message, attrs)
-}
-
-func (g *guard) write(ctx context.Context, d *delivery, level slog.Level, message string, attrs []slog.Attr) {
-	task := []slog.Attr{
-		slog.String("task_id", d.id), slog.String("type", d.task.Type()), slog.String("queue", d.queue),
-		slog.Int("attempt", d.retried+1),
-	}
-	g.log.LogAttrs(ctx, level, message, append(task, attrs...)...)
+	return found
 }

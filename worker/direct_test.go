@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/provider"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
@@ -21,7 +21,7 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 	t.Parallel()
 	const n, rate, capacity = 150, 100., 5.
 	api := reservations.Limit{Name: "api", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity},
 	}}
 	b := setupOn(t, testenv.StartRedisServer(t).Addr(), api)
 	p, err := provider.Start(provider.Config{
@@ -56,7 +56,7 @@ func TestDirectCallersBesideTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web.WaitIn(line)
+	line.TakeCallers()
 	b.start(w)
 	began := time.Now()
 	var callers sync.WaitGroup

@@ -24,10 +24,10 @@
 //
 //   - A limited task starts only if its bucket lets it; of several charges, all of them. If a bucket can't answer, the
 //     task waits.
-//   - If a provider refuses a call ([tasks.RetryAfter]), no task of the fleet starts in that bucket before the time
-//     that it names; without a time the bucket pauses, as [reservations.Limiter.Refuse] says. The bucket is that of the
-//     last charge. The refused task starts first afterwards and uses no retry, up to [Config].MaxRefusals times in a
-//     row; waiting tasks keep their order.
+//   - If a provider refuses a call ([reservations.RetryAfter]), no task of the fleet starts in that bucket before the
+//     time that it names; without a time the bucket pauses, as [reservations.RetryAfterError] says. The bucket is that
+//     of the last charge. The refused task starts first afterwards and uses no retry, up to [Config].MaxRefusals times
+//     in a row; waiting tasks keep their order.
 //   - Waiting uses no retry, however often, with MaxRetry 0 as well.
 //   - A task that fails is archived after exactly its retries. Each attempt is charged: the API may have been called.
 //   - A task that can never run is archived at once with the reason, and nothing is charged: its payload does not

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -109,11 +109,15 @@ type cuttingStore struct {
 	cut func()
 }
 
+func (s *cuttingStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.faultStore))
+}
+
 func (s *cuttingStore) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	s.cut()
-	return s.faultStore.Apply(ctx, limit, key, requests)
+	return bucket.Apply(ctx, s.faultStore, limit, key, requests)
 }
 
 // A task that was sent back while Redis was down is back when Redis is back.

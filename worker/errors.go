@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	// ErrUnknownType is matched by the reason with which a task is archived if its type has no handler in the fleet. That
+	// errUnknownType is matched by the reason with which a task is archived if its type has no handler in the fleet. That
 	// happens only where Config.Unserved says so.
-	ErrUnknownType = errors.New("worker: no handler for this task type")
+	errUnknownType = errors.New("worker: no handler for this task type")
 	// ErrNoHandlers is returned by Start when Handle was never called: the worker could serve no task.
 	ErrNoHandlers = errors.New("worker: no handlers")
-	// ErrStarted is returned by Start when the worker has been started before. A worker can't be started again.
-	ErrStarted = errors.New("worker: started before")
+	// errStarted is returned by Start when the worker has been started before. A worker can't be started again.
+	errStarted = errors.New("worker: started before")
 	// ErrLeftBehind is matched when Stop returned before everything had ended.
 	ErrLeftBehind = errors.New("worker: shutdown deadline exceeded with tasks or settlements in progress")
 )

@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/headway-go/headway/reservations"
@@ -58,8 +56,8 @@ type Event struct {
 	// nothing had to be asked. Where a bucket is blocked, its RetryAt is when the block ends.
 	Outcome reservations.Outcome
 	// Err is the result that asynq gets, why a task waits, or why a bucket could not be blocked, settled or synced. Of a
-	// task that waits it matches scheduler.ErrDeferred, and reservations.ErrUnavailable while the store is down. Of a
-	// rejected task it matches tasks.ErrExpired if the task did not start in time.
+	// task that waits it matches reservations.ErrUnavailable while the store is down. Of a rejected task it matches
+	// tasks.ErrExpired if the task did not start in time.
 	Err error
 	// Lateness is the time from the moment at which all buckets let the task run, after the hold, until its start.
 	Lateness time.Duration
@@ -70,9 +68,9 @@ type Event struct {
 	// Used is what the handler has reported, by meter, at the end and when Charge is settled. A meter that is not there
 	// was used as estimated.
 	Used reservations.Tokens
-	// Foreign says of an end that there was no start: Limits let a task without a charge pass, and its provider refused
-	// it.
-	Foreign bool
+	// NotStarted says of an end that there was no start: Limits let a task without a charge pass, and its provider
+	// refused it.
+	NotStarted bool
 	// Payload is that of a task that ended or was rejected. It must not be changed.
 	Payload []byte
 	// Until is when a task that waits is expected back, on this machine's clock.
@@ -101,19 +99,4 @@ type TaskRef struct {
 	Attempt int
 	// MaxRetry is how many more attempts a task gets after its first one failed.
 	MaxRetry int
-}
-
-// emit calls the hooks. A panic in one is logged and goes no further: it is not the task's.
-func (g *guard) emit(e Event) {
-	for _, hook := range g.events {
-		func() {
-			defer func() {
-				if value := recover(); value != nil {
-					g.log.Error("event hook panicked", slog.String("event", string(e.Kind)),
-						slog.Any("panic", value), slog.String("stack", string(debug.Stack())))
-				}
-			}()
-			hook(e)
-		}()
-	}
 }

@@ -24,7 +24,7 @@ func Example_llmJob() {
 	embedded, _ := miniredis.Run()
 	defer embedded.Close()
 	openai := reservations.Limit{Name: "openai", Meters: []reservations.Meter{reservations.PerMinute("tokens", 1000)}}
-	limiter, _ := reservations.New(memstore.New(nil), []reservations.Limit{openai}, reservations.Config{})
+	limiter, _ := reservations.New(memstore.New(), []reservations.Limit{openai}, reservations.Config{})
 	w, _ := worker.New(redis.NewClient(&redis.Options{Addr: embedded.Addr()}), limiter, worker.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	worker.Handle(w, func(_ context.Context, job *worker.Job[Story]) error {

@@ -43,10 +43,10 @@ func ExampleJob_Use() {
 		Name: "writer",
 		Meters: []reservations.Meter{
 			reservations.PerMinute("requests", 60),
-			{Name: "tokens", Rate: 1000, Period: 24 * time.Hour, Capacity: 1000, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: 1000, Period: 24 * time.Hour, Capacity: 1000},
 		},
 	}}
-	limiter, err := reservations.New(memstore.New(nil), limits, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), limits, reservations.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,16 +77,16 @@ func ExampleJob_Use() {
 	s := <-settled
 	fmt.Printf("%v of %v tokens were used\n", s.Used["tokens"], s.Charge.Tokens["tokens"])
 
-	next, err := limiter.Check(ctx, Essay{MaxTokens: 700}.Charges()[0])
+	next, err := limiter.Allow(ctx, Essay{MaxTokens: 700}.Charges()[0])
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("the next one, of 700, would be", next.State)
+	fmt.Println("the next one, of 700, starts:", next.Started())
 	if err = w.Stop(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
 	// writing about clocks with 800 tokens reserved
 	// 210 of 800 tokens were used
-	// the next one, of 700, would be started
+	// the next one, of 700, starts: true
 }

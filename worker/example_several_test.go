@@ -43,9 +43,9 @@ func Example_severalLimits() {
 	client := redis.NewClient(&redis.Options{Addr: embedded.Addr()})
 	defer func() { _ = client.Close() }()
 
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{
 		{Name: "customer", Meters: []reservations.Meter{
-			{Name: "tokens", Rate: 800, Period: time.Second, Capacity: 800, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: 800, Period: time.Second, Capacity: 800},
 		}},
 		{Name: "openai", Meters: []reservations.Meter{reservations.PerMinute("tokens", 200_000)}},
 	}, reservations.Config{})

@@ -45,10 +45,10 @@ func Example() {
 	limits := []reservations.Limit{{
 		Name: "greetings",
 		Meters: []reservations.Meter{
-			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1, MaxReserved: reservations.Unlimited},
+			{Name: "requests", Rate: 10, Period: time.Second, Capacity: 1},
 		},
 	}}
-	limiter, err := reservations.New(memstore.New(nil), limits, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), limits, reservations.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -33,12 +35,12 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 	worker.Handle(w, never)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error { return nil })
 	b.start(w)
-	if _, err := b.limiter.Start(t.Context(), call{Cost: 10}.Charges()[0]); err != nil {
+	if _, err := inside.Of(b.limiter).Ask(t.Context(), call{Cost: 10}.Charges()[0]); err != nil {
 		t.Fatal(err)
 	}
 	reserved := func() float64 {
-		bucket, _, _ := b.store.Load(t.Context(), "api", "")
-		return bucket.Meters[0].Reserved
+		held, _, _ := bucket.Read(t.Context(), b.store, "api", "")
+		return held.Meters[0].Reserved
 	}
 	before := reserved()
 	var by time.Time
@@ -58,6 +60,9 @@ func TestATaskThatWaitsExpires(t *testing.T) {
 			return true
 		}
 		receive(t, b.refusals)
+		for len(b.deferrals) > 0 { // of this try
+			<-b.deferrals
+		}
 		return false
 	})
 	refusal := receive(t, b.refusals)

@@ -8,6 +8,9 @@ import (
 	"github.com/headway-go/headway/reservations"
 )
 
+// ErrUnknownType is why a worker returns a task without a handler.
+var ErrUnknownType = errUnknownType
+
 // neverLate is longer than any pause of a machine in a test.
 const neverLate = time.Hour
 

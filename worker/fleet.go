@@ -9,10 +9,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/bounded"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/calls/bounded"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -85,14 +86,14 @@ func (f *fleet) member() register.Member {
 	if f.limiter == nil {
 		return m
 	}
-	set := f.limiter.Limits()
+	set := inside.Of(f.limiter).Limits()
 	var configured []reservations.Limit
 	for _, name := range set.Names() {
 		if limit, err := set.Configured(name); err == nil {
 			configured = append(configured, limit)
 		}
 	}
-	m.Limits = register.LimitTexts(configured)
+	m.Limits = register.ByName(configured)
 	m.AnyLimit = f.limiter.Validate(reservations.Charge{Limit: "headway-any-limit"}) == nil // only with Config.Resolve
 	return m
 }

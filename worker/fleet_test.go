@@ -8,7 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -18,11 +18,11 @@ func TestFleetKeepsTheLimit(t *testing.T) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		fleet(t, miniredis.RunT(t).Addr(), reservations.Unlimited)
+		fleet(t, miniredis.RunT(t).Addr(), 0)
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		fleet(t, testenv.StartRedisServer(t).Addr(), reservations.Unlimited)
+		fleet(t, testenv.StartRedisServer(t).Addr(), 0)
 	})
 	t.Run("bounded reservations", func(t *testing.T) {
 		t.Parallel()

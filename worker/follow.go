@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -11,29 +10,30 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/fleet/settings"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 )
 
-const (
-	// FollowEveryDefault is how often overrides are looked for.
-	FollowEveryDefault = 2 * time.Second
-	// listTimeout bounds one look.
-	listTimeout = 5 * time.Second
-)
+// listTimeout bounds one look for overrides.
+const listTimeout = 5 * time.Second
 
 // overrides is Config.Overrides.
 type overrides = func(context.Context) ([]reservations.Override, error)
 
-// follower sets the limits of a limiter that change while the fleet runs. Waiting tasks start by the new ones. While
-// overrides can't be read, the last known ones stay in force. Safe for concurrent use.
+// follower puts the overrides in force that change while the fleet runs, and logs each change of the limits. Waiting
+// tasks start by the new ones. While overrides can't be read, the last known ones stay in force. Safe for concurrent
+// use.
 type follower struct {
 	limiter *reservations.Limiter
-	read    overrides // nil: only setLimits changes anything
+	read    overrides // nil: only Limiter.SetLimits changes anything
 	every   time.Duration
 	log     *slog.Logger
+	logged  limitSet // as of the last change: they come one at a time
+	unlog   func()   // ends the logging of changes
 
-	changing sync.Mutex              // held while the limiter's limits are changed; guards what is below
+	changing sync.Mutex              // held while overrides are changed; guards list
 	list     []reservations.Override // what was read last
 
 	unreadable bool // the last look of run has failed
@@ -47,7 +47,21 @@ func newFollower(
 	if limiter == nil {
 		return nil
 	}
-	return &follower{limiter: limiter, read: read, every: cmp.Or(max(0, every), FollowEveryDefault), log: log}
+	f := &follower{limiter: limiter, read: read, every: cmp.Or(max(0, every), settings.FollowEvery), log: log}
+	f.logged = inside.Of(limiter).Limits()
+	f.unlog = inside.Of(limiter).OnChange(func() {
+		before, after := f.logged, inside.Of(limiter).Limits()
+		f.logged = after
+		f.logChanges(before, after)
+	})
+	return f
+}
+
+// stop ends the logging of changes.
+func (f *follower) stop() {
+	if f != nil {
+		f.unlog()
+	}
 }
 
 // load reads the overrides once and puts them in force. The error says that they could not be read: then no task may
@@ -66,24 +80,9 @@ func (f *follower) load(ctx context.Context) error {
 	return nil
 }
 
-// setLimits replaces the limits of the limiter, as its SetLimits does. Waiting tasks start by the new ones.
-func (f *follower) setLimits(ctx context.Context, limits []reservations.Limit) error {
-	if f == nil {
-		return nil
-	}
-	f.changing.Lock()
-	defer f.changing.Unlock()
-	before := f.limiter.Limits()
-	if err := f.limiter.SetLimits(limits); err != nil {
-		return fmt.Errorf("change limits: %w", err)
-	}
-	f.logChanges(ctx, before, f.limiter.Limits())
-	return nil
-}
-
 // run follows the overrides until ctx ends. If they can't be read, the last known ones stay.
 func (f *follower) run(ctx context.Context) {
-	if f == nil || f.read == nil { // only setLimits changes anything
+	if f == nil || f.read == nil { // only Limiter.SetLimits changes anything
 		return
 	}
 	for {
@@ -112,14 +111,12 @@ func (f *follower) apply(ctx context.Context, list []reservations.Override, faul
 		return
 	}
 	f.list = list
-	before := f.limiter.Limits()
-	err := f.limiter.SetOverrides(list)
+	err := inside.Of(f.limiter).SetOverrides(list)
 	for _, err := range []error{fault, err} {
 		if err != nil {
 			f.log.LogAttrs(ctx, slog.LevelWarn, "some overrides are not in force", slog.Any("error", err))
 		}
 	}
-	f.logChanges(ctx, before, f.limiter.Limits())
 }
 
 // sameOverride says whether two overrides are the same. NaN equals NaN, so that it is logged once.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/worker"
 )
@@ -90,7 +91,7 @@ func rate(limit, key string, r float64) reservations.Override {
 // rateOf returns the effective rate for a key.
 func (b *bundle) rateOf(key string) float64 {
 	b.t.Helper()
-	l, err := b.limiter.Limits().For("api", key)
+	l, err := inside.Of(b.limiter).Limits().For("api", key)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestFollowerFollows(t *testing.T) {
 
 	slower := slow(5)
 	slower.Meters[0].Rate = 2
-	if err := w.SetLimits(t.Context(), []reservations.Limit{slower}); err != nil {
+	if err := b.limiter.SetLimits([]reservations.Limit{slower}); err != nil {
 		t.Fatal(err)
 	}
 	log.await(t, "INFO limit changed below an override, which counts limit=api meter=tokens old=1/h, at most 5 at once "+
@@ -238,7 +239,7 @@ func TestLimitsFollow(t *testing.T) {
 	eventually(t, "the override is gone", func() bool { return b.rateOf("") == 1 })
 	faster := slow(5)
 	faster.Meters[0].Rate = 60
-	if err = limits.SetLimits(t.Context(), []reservations.Limit{faster}); err != nil || b.rateOf("") != 60 {
+	if err = b.limiter.SetLimits([]reservations.Limit{faster}); err != nil || b.rateOf("") != 60 {
 		t.Errorf("%v, rate %v", err, b.rateOf(""))
 	}
 	if err = limits.Stop(t.Context()); err != nil {
@@ -265,13 +266,13 @@ func TestWorkerSetsLimits(t *testing.T) {
 	b.start(w)
 	bad := slow(5)
 	bad.Meters[0].Rate = -1
-	if err := w.SetLimits(t.Context(), []reservations.Limit{bad}); !errors.Is(err, reservations.ErrInvalidLimit) ||
+	if err := b.limiter.SetLimits([]reservations.Limit{bad}); !errors.Is(err, reservations.ErrInvalidLimit) ||
 		b.rateOf("") != 1 {
 		t.Errorf("%v, rate %v", err, b.rateOf(""))
 	}
 	faster, other := slow(9), slow(5)
 	faster.Meters[0].Rate, other.Name = 60, "other"
-	if err := w.SetLimits(t.Context(), []reservations.Limit{faster, other}); err != nil {
+	if err := b.limiter.SetLimits([]reservations.Limit{faster, other}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"INFO limit changed limit=api meter=tokens old=1/h, at most 5 at once new=60/h, " +
@@ -280,7 +281,7 @@ func TestWorkerSetsLimits(t *testing.T) {
 			t.Errorf("%q is not in %q", want, *log.all)
 		}
 	}
-	if err := w.SetLimits(t.Context(), []reservations.Limit{faster}); err != nil ||
+	if err := b.limiter.SetLimits([]reservations.Limit{faster}); err != nil ||
 		log.count("limit removed limit=other") != 1 {
 		t.Errorf("%v: %q", err, *log.all)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -30,8 +30,8 @@ type Job[T tasks.Args] struct {
 	// Task is what asynq delivered, e.g. for its ResultWriter.
 	Task *asynq.Task
 
-	usage  *usage
-	expect func(reservations.Tokens) []reservations.Charge
+	usage *usage
+	lower func(reservations.Tokens) []reservations.Charge
 }
 
 // Use reports what the task really used. A meter's name means that meter in every limit of the task that has it. The
@@ -44,6 +44,9 @@ func (j *Job[T]) Use(used reservations.Tokens) {
 	}
 }
 
+// Used is Use for one meter.
+func (j *Job[T]) Used(meter string, tokens float64) { j.Use(reservations.Tokens{meter: tokens}) }
+
 // registration is what a worker knows of one task type.
 type registration struct {
 	prepare func(*delivery) (prepared, error)
@@ -55,9 +58,9 @@ type registration struct {
 // pointer alone has the method: tasks of other programs would be unlimited.
 //
 // What the handler returns decides: nil ends the task; an error is retried with growing pauses until MaxRetry is used
-// up, and then the task is archived; an error marked by tasks.Permanent archives it at once; tasks.RetryAfter blocks
-// the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is an
-// error. Goroutines are used again: a handler that locks its thread or labels its goroutine has to undo that. The
+// up, and then the task is archived; an error marked by tasks.Permanent archives it at once; reservations.RetryAfter
+// blocks the bucket of the last charge and sends the task back, with no retry used (see Config.MaxRefusals). A panic is
+// an error. Goroutines are used again: a handler that locks its thread or labels its goroutine has to undo that. The
 // context ends a little before the task's timeout, and when the worker has been stopping for ShutdownTimeout.
 func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[T]) error) {
 	name, err := envelope.TypeOf[T]()
@@ -80,7 +83,7 @@ func Handle[T tasks.Args](w *Worker, handler func(ctx context.Context, job *Job[
 			return func(ctx context.Context) error {
 				return handler(ctx, &Job[T]{
 					Args: args, ID: d.id, Queue: d.queue, Attempt: d.retried + 1, MaxRetry: d.maxRetry,
-					Charges: d.claims.Charges(), Task: d.task, usage: &d.usage, expect: d.expect,
+					Charges: d.taken(), Task: d.task, usage: &d.usage, lower: d.lower,
 				})
 			}, nil
 		},

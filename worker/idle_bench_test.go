@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -29,7 +29,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	client := redis.NewClient(options)
 	defer func() { _ = client.Close() }()
-	limiter, err := reservations.New(memstore.New(nil), []reservations.Limit{slow(1e6)}, reservations.Config{})
+	limiter, err := reservations.New(memstore.New(), []reservations.Limit{slow(1e6)}, reservations.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -102,13 +102,13 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-// Expect lowers tokens, and the call keeps its slot.
-func TestExpectKeepsTheSlot(t *testing.T) {
+// Lower lowers tokens, and the call keeps its slot.
+func TestLowerKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	b := setup(t, inFlight(2))
 	expected, end := make(chan struct{}), make(chan struct{})
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
-		job.Expect(reservations.Tokens{"tokens": 2, "in_flight": 0})
+		job.Lower(reservations.Tokens{"tokens": 2, "in_flight": 0})
 		close(expected)
 		<-end
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/tasks"
@@ -32,10 +32,10 @@ func BenchmarkMiddleware(b *testing.B) {
 	wide := reservations.Limit{
 		Name: "api",
 		Meters: []reservations.Meter{
-			{Name: "tokens", Rate: 1e9, Period: time.Second, Capacity: 1e9, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: 1e9, Period: time.Second, Capacity: 1e9},
 		},
 	}
-	l, err := reservations.New(memstore.New(nil), []reservations.Limit{wide}, reservations.Config{})
+	l, err := reservations.New(memstore.New(), []reservations.Limit{wide}, reservations.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

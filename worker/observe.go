@@ -6,8 +6,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/headway-go/headway/internal/bounded"
-	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/calls/bounded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -27,20 +26,20 @@ type sighting struct {
 	at   time.Time
 }
 
-// Saw reports what a provider says is left of its own limit, from a plain asynq handler behind Limits.Middleware;
-// typed handlers have Job.Saw.
-func Saw(ctx context.Context, seen reservations.Observation) {
+// Observe reports what a provider says is left of its own limit, from a plain asynq handler behind Limits.Middleware;
+// typed handlers have Job.Observe.
+func Observe(ctx context.Context, seen reservations.Observation) {
 	if u, ok := ctx.Value(usageKey{}).(*usage); ok {
 		u.saw(seen)
 	}
 }
 
-// Saw reports what a provider says is left of its own limit: the rate limit headers of an answer, say. When the
+// Observe reports what a provider says is left of its own limit: the rate limit headers of an answer, say. When the
 // handler has ended and its charges are settled, the bucket is corrected by it, see reservations.Observation. A meter
 // belongs to the last charge that has it, the provider's; meters that no charge names are ignored. A bucket that was
 // corrected within the last second is corrected only downwards. Safe for concurrent use; nothing happens for an
 // unlimited task, and after the handler has ended.
-func (j *Job[T]) Saw(seen reservations.Observation) {
+func (j *Job[T]) Observe(seen reservations.Observation) {
 	if j.usage != nil {
 		j.usage.saw(seen)
 	}
@@ -68,20 +67,20 @@ func (u *usage) seen() []sighting {
 // observe corrects the buckets by what the handler saw, in the background, when its charges are settled: before, what
 // the provider has given back already would be given back once more. A bucket that the provider's refusal has just
 // blocked knows better.
-func (g *guard) observe(ctx context.Context, d *delivery, e ending) {
+func (s *settler) observe(ctx context.Context, d *delivery, e ending) {
 	all := d.usage.seen()
-	charges := d.claims.Charges()
+	charges := d.taken()
 	if len(all) == 0 || len(charges) == 0 || e.refusal != nil {
 		return
 	}
-	done := g.pending.add(kindSettlement, d.id)
+	done := s.pending.add(kindSettlement, d.id)
 	go func() {
 		defer done()
 		d.settling.Wait()
-		for _, s := range all {
-			for c, remaining := range apportion(charges, s.seen.Remaining) {
-				own := reservations.Observation{Remaining: remaining, Age: s.seen.Age, Up: s.seen.Up}
-				g.sync(ctx, d, charges[c], sighting{seen: own, at: s.at})
+		for _, saw := range all {
+			for c, remaining := range apportion(charges, saw.seen.Remaining) {
+				own := reservations.Observation{Remaining: remaining, Age: saw.seen.Age, Up: saw.seen.Up}
+				s.sync(ctx, d, charges[c], sighting{seen: own, at: saw.at})
 			}
 		}
 	}()
@@ -107,31 +106,31 @@ func apportion(charges []reservations.Charge, remaining reservations.Tokens) map
 }
 
 // sync corrects one bucket. It is tried once: the next observation supersedes it.
-func (g *guard) sync(ctx context.Context, d *delivery, c reservations.Charge, s sighting) {
-	whole := bucket.Name(c.Limit, c.Key) // a sync corrects all shards
-	if !g.corrected.due(whole, s.seen, time.Now()) {
+func (s *settler) sync(ctx context.Context, d *delivery, c reservations.Charge, saw sighting) {
+	whole := reservations.BucketName{Limit: c.Limit, Key: c.Key} // a sync corrects all shards
+	if !s.corrected.due(whole, saw.seen, time.Now()) {
 		return
 	}
 	syncing, cancel := context.WithTimeout(context.WithoutCancel(ctx), observePatience)
 	defer cancel()
-	s.seen.Age = max(0, s.seen.Age) + time.Since(s.at)
-	o, err := g.limiter.Sync(syncing, c, s.seen)
+	saw.seen.Age = max(0, saw.seen.Age) + time.Since(saw.at)
+	o, err := s.limiter.Sync(syncing, c, saw.seen)
 	if err != nil {
-		g.corrected.Delete(whole)
-		g.logTask(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
+		s.corrected.Delete(whole)
+		s.logTask(ctx, d, slog.LevelDebug, "bucket not corrected by what the provider says", slog.Any("error", err))
 	}
-	g.engine.Changed(c.Bucket(), o)
-	g.emit(Event{Kind: KindSynced, Task: d.ref(), Charge: c, Seen: s.seen, Outcome: o, Err: err})
+	s.dispatcher.Changed(o)
+	s.emit(Event{Kind: KindSynced, Task: d.ref(), Charge: c, Seen: saw.seen, Outcome: o, Err: err})
 }
 
 // corrections are the last observations that were sent to buckets. The zero value is ready.
 type corrections struct {
-	bounded.Map[string, sighting]
+	bounded.Map[reservations.BucketName, sighting]
 }
 
 // due reports whether an observation has to be sent, and stores it then.
-func (t *corrections) due(bucket string, seen reservations.Observation, now time.Time) (due bool) {
-	t.Change(bucket, func(last *sighting) {
+func (t *corrections) due(at reservations.BucketName, seen reservations.Observation, now time.Time) (due bool) {
+	t.Change(at, func(last *sighting) {
 		if due = now.Sub(last.at) >= observeEvery || last.below(seen); due {
 			*last = sighting{seen: seen, at: now}
 		}

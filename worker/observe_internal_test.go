@@ -46,12 +46,13 @@ func TestObservationsSent(t *testing.T) {
 	} {
 		at = at.Add(c.after)
 		seen := reservations.Observation{Remaining: reservations.Tokens{c.meter: c.n}, Up: c.up}
-		if got := buckets.due(c.bucket, seen, at); got != c.want {
+		if got := buckets.due(reservations.BucketName{Limit: c.bucket}, seen, at); got != c.want {
 			t.Errorf("%d: %v, want %v", i, got, c.want)
 		}
 	}
-	buckets.Delete("a")
-	if !buckets.due("a", reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
+	a := reservations.BucketName{Limit: "a"}
+	buckets.Delete(a)
+	if !buckets.due(a, reservations.Observation{Remaining: reservations.Tokens{"requests": 7}}, at) {
 		t.Error("expired, and not sent")
 	}
 }

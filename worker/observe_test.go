@@ -12,7 +12,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -26,7 +25,7 @@ func TestBucketFollowsObservations(t *testing.T) {
 	b := setup(t, slow(100))
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
 		seen := left(50)
-		job.Saw(seen)
+		job.Observe(seen)
 		seen.Remaining["tokens"] = 1 // the caller may change the map
 		return nil
 	})
@@ -49,7 +48,7 @@ func TestCorrectionAfterTheSettlement(t *testing.T) {
 	b := setup(t, slow(100))
 	b.run(func(_ context.Context, job *worker.Job[call]) error {
 		b.store.set(func(s *faultStore) { s.down = true })
-		job.Saw(left(50))
+		job.Observe(left(50))
 		job.Use(reservations.Tokens{"tokens": 3})
 		return errUpstream // a failure reports too
 	})
@@ -74,7 +73,7 @@ func TestOnlyLowerObservationsCorrect(t *testing.T) {
 	w := b.worker(worker.Config{})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		for _, n := range []float64{50, 60, 40, 40} {
-			job.Saw(left(n))
+			job.Observe(left(n))
 		}
 		return nil
 	})
@@ -105,18 +104,18 @@ func TestUselessObservationsAreNotSent(t *testing.T) {
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		switch job.Args.N {
 		case 0: // a meter without a charge
-			job.Saw(reservations.Observation{Remaining: reservations.Tokens{"pages": 3}})
+			job.Observe(reservations.Observation{Remaining: reservations.Tokens{"pages": 3}})
 		case 1: // the block is stronger
-			job.Saw(left(1))
+			job.Observe(left(1))
 			if refused {
 				refused = false
-				return tasks.RetryAfter(time.Millisecond, errUpstream)
+				return reservations.RetryAfter(time.Millisecond, errUpstream)
 			}
 		}
 		return nil
 	})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[free]) error {
-		job.Saw(left(1))
+		job.Observe(left(1))
 		return nil
 	})
 	b.start(w)
@@ -138,9 +137,9 @@ func TestUselessObservationsAreNotSent(t *testing.T) {
 func TestAdoptedServerSendsObservations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(100))
-	worker.Saw(t.Context(), left(1)) // no effect outside of a handler
+	worker.Observe(t.Context(), left(1)) // no effect outside of a handler
 	b.adopt(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
-		worker.Saw(ctx, left(50))
+		worker.Observe(ctx, left(50))
 		return nil
 	})
 	b.send(asynq.NewTask("chat", nil))
@@ -166,7 +165,7 @@ func TestPanicInHookOfSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
-		job.Saw(left(1))
+		job.Observe(left(1))
 		return nil
 	})
 	b.start(w)

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +12,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -20,7 +21,7 @@ import (
 // filling returns a limit with room for one task that costs 10, and for another one after each period.
 func filling(period time.Duration) reservations.Limit {
 	return reservations.Limit{Name: "api", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: 10, Period: period, Capacity: 10, MaxReserved: reservations.Unlimited},
+		{Name: "tokens", Rate: 10, Period: period, Capacity: 10},
 	}}
 }
 
@@ -42,7 +43,7 @@ func refusing(times int, d time.Duration) func(context.Context, *worker.Job[call
 		select {
 		case <-left:
 			job.Use(reservations.Tokens{"tokens": 0})
-			return tasks.RetryAfter(d, errUpstream)
+			return reservations.RetryAfter(d, errUpstream)
 		default:
 			return nil
 		}
@@ -172,6 +173,36 @@ func TestOnlyEverRefusedFails(t *testing.T) {
 	}
 }
 
+// Calls that are under way when their key is refused are one line of the log, and one at debug level for each more.
+func TestAStopIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	const calls = 5
+	b := setup(t, slow(1000))
+	log, running := newLines(), make(chan struct{}, calls)
+	w := b.worker(worker.Config{Logger: slog.New(log)})
+	all := make(chan struct{})
+	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
+		running <- struct{}{}
+		<-all
+		return &reservations.RetryAfterError{Reason: reservations.ReasonKey, Err: errUpstream}
+	})
+	b.start(w)
+	for range calls {
+		b.enqueue(call{Cost: 10})
+	}
+	for range calls {
+		receive(t, running)
+	}
+	close(all)
+	for range calls {
+		receive(t, b.blocks)
+		receive(t, b.finishes)
+	}
+	if n := log.count("does not accept the key"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
 // A task that is always refused blocks its limit for max_block in total, however often it runs.
 func TestRefusalsOfOneTaskAddUp(t *testing.T) {
 	t.Parallel()
@@ -214,14 +245,14 @@ func TestRefusalsThatCountAsSomethingElse(t *testing.T) {
 		want worker.Kind
 		long time.Duration
 	}{
-		"no time":       {tasks.RetryAfter(0, errUpstream), worker.KindRefused, time.Second},
-		"negative time": {tasks.RetryAfter(-time.Second, errUpstream), worker.KindRefused, time.Second},
-		"permanent":     {tasks.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.KindArchived, 0},
+		"no time":       {reservations.RetryAfter(0, errUpstream), worker.KindRefused, time.Second},
+		"negative time": {reservations.RetryAfter(-time.Second, errUpstream), worker.KindRefused, time.Second},
+		"permanent":     {reservations.RetryAfter(time.Second, tasks.Permanent(errUpstream)), worker.KindArchived, 0},
 		"a year": {
-			tasks.RetryAfter(365*24*time.Hour, errUpstream), worker.KindRefused, reservations.MaxBlockDefault,
+			reservations.RetryAfter(365*24*time.Hour, errUpstream), worker.KindRefused, bucket.MaxBlockDefault,
 		},
 		"handmade": {
-			&reservations.RetryAfterError{After: 365 * 24 * time.Hour}, worker.KindRefused, reservations.MaxBlockDefault,
+			&reservations.RetryAfterError{After: 365 * 24 * time.Hour}, worker.KindRefused, bucket.MaxBlockDefault,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +288,7 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 	b := setup(t, slow(100))
 	w := b.worker(worker.Config{})
 	refusals := make(chan error, 1)
-	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
+	refusals <- reservations.RetryAfter(time.Hour, errUpstream)
 	worker.Handle(w, func(context.Context, *worker.Job[free]) error {
 		select {
 		case err := <-refusals:
@@ -269,7 +300,7 @@ func TestRefusedUnlimitedTaskWaitsAlone(t *testing.T) {
 	b.start(w)
 	info := b.enqueue(free{}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
-	if !errors.Is(d.Err, scheduler.ErrDeferred) || !errors.Is(d.Err, errUpstream) ||
+	if !errors.Is(d.Err, dispatcher.ErrDeferred) || !errors.Is(d.Err, errUpstream) ||
 		(time.Until(d.Until)-time.Hour).Abs() > time.Minute {
 		t.Errorf("deferral %+v", d)
 	}
@@ -291,7 +322,7 @@ func TestRefusedWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	b := setup(t, filling(time.Second))
 	refusals := make(chan error, 1)
-	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
+	refusals <- reservations.RetryAfter(time.Hour, errUpstream)
 	b.run(func(context.Context, *worker.Job[call]) error {
 		select {
 		case err := <-refusals:
@@ -316,10 +347,10 @@ func TestAdoptedServerIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, filling(10*time.Millisecond))
 	refusals := make(chan error, 1)
-	refusals <- tasks.RetryAfter(100*time.Millisecond, errUpstream)
+	refusals <- reservations.RetryAfter(100*time.Millisecond, errUpstream)
 	b.adopt(asynq.Config{}, func(ctx context.Context, task *asynq.Task) error {
 		if task.Type() != "chat" {
-			return tasks.RetryAfter(time.Hour, errUpstream)
+			return reservations.RetryAfter(time.Hour, errUpstream)
 		}
 		select {
 		case err := <-refusals:

@@ -7,8 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 )
 
 // The count of retries is ours. For asynq a worker that died is a failure too. So its count is higher by
@@ -17,7 +16,7 @@ import (
 // verdict is the result for asynq: a failure beyond Headway's count of retries is final.
 func (d *delivery) verdict(err error) error {
 	switch {
-	case err == nil, d.archives(err), errors.Is(err, scheduler.ErrDeferred), errors.Is(err, asynq.RevokeTask):
+	case err == nil, d.archives(err), errors.Is(err, dispatcher.ErrDeferred), errors.Is(err, asynq.RevokeTask):
 		return err
 	case d.retried >= d.maxRetry:
 		return &finalError{err: err}
@@ -39,7 +38,7 @@ func (e *finalError) Is(target error) bool { return target == asynq.SkipRetry }
 
 // legible makes the text of err UTF-8: asynq can't store any other, and would neither retry nor archive the task.
 func legible(err error) error {
-	_, deferred := err.(*engine.DeferredError) //nolint:errorlint // its text is valid, and costly
+	_, deferred := err.(*dispatcher.DeferredError) //nolint:errorlint // its text is valid, and costly
 	if err == nil || deferred || utf8.ValidString(err.Error()) {
 		return err
 	}

@@ -3,80 +3,79 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"slices"
-	"sync"
+	"time"
 
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/reservations"
 )
 
-// settle corrects the charges by what was used, and ends leases. Nil keeps the estimate: the API may have been called.
-// A limit that settles by `keep` gets its tokens back only if no call was made.
-func (g *guard) settle(ctx context.Context, d *delivery, err error) {
-	used, charged := d.used(err), d.charged()
-	if used == nil {
-		charged = leased(charged)
-	}
-	if len(charged) == 0 {
-		return
-	}
-	shares := g.limiter.Shares(ctx, charged.Charges(), used)
-	g.correct(ctx, d, charged, shares, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
-		if notCalled(err) {
-			c.Charge.Held = "" // the task gives up
-			return g.limiter.Cancel(ctx, c.Charge, d.startID(c))
-		}
-		return g.limiter.Settle(ctx, c.Charge, shares[c.Charge.Bucket()], d.startID(c))
-	})
-}
-
-// leased are the claims that have slots of calls in flight.
-func leased(cs reservations.Claims) reservations.Claims {
-	return slices.DeleteFunc(slices.Clone(cs), func(c *reservations.Claim) bool { return c.Charge.Lease == 0 })
-}
-
-// giveBack gives back what was started, in the background: the task does not start. It keeps its reservations.
-func (g *guard) giveBack(ctx context.Context, d *delivery) {
-	started := d.claims.Started()
-	none := map[string]reservations.Tokens{}
-	for _, c := range started {
-		none[c.Charge.Bucket()] = reservations.Unused(c.Charge)
-	}
-	g.correct(ctx, d, started, none, func(ctx context.Context, c reservations.Claim) (reservations.Outcome, error) {
-		return g.limiter.Cancel(ctx, c.Charge, d.startID(c))
-	})
-}
-
-// correct changes what is charged for the claims, side by side and in the background: asynq need not wait for it,
+// settler starts the charges of deliveries and corrects them afterwards, in the background: asynq need not wait for it,
 // Stop does.
-func (g *guard) correct(
-	ctx context.Context, d *delivery, cs reservations.Claims, used map[string]reservations.Tokens,
-	one func(context.Context, reservations.Claim) (reservations.Outcome, error),
+type settler struct {
+	journal
+
+	limiter    *reservations.Limiter
+	dispatcher *dispatcher.Dispatcher
+	pending    *pending
+	timeout    time.Duration // of a correction
+	corrected  corrections
+}
+
+// start lets the delivery start its charges, and settle them.
+func (s *settler) start(d *delivery) start {
+	return inside.Of(s.limiter).Start(d.charges, d.id, &settling{s, d})
+}
+
+// settling joins the charges of a delivery to the worker.
+type settling struct {
+	*settler
+
+	d *delivery
+}
+
+// Changed passes on an answer of a bucket.
+func (s *settling) Changed(o reservations.Outcome) { s.dispatcher.Changed(o) }
+
+// Send sends a correction in the background.
+func (s *settling) Send(ctx context.Context, send func(context.Context) error) error {
+	s.later(ctx, s.d, send)
+	return nil
+}
+
+// Settled reports the answer of one bucket to a correction.
+func (s *settling) Settled(
+	ctx context.Context, c reservations.Charge, used reservations.Tokens, o reservations.Outcome, err error,
 ) {
-	if len(cs) == 0 {
+	if err != nil {
+		const text = "not all could be settled, the estimate stays charged there"
+		s.logCharge(ctx, s.d, c, slog.LevelWarn, text, slog.Any("error", err))
+	}
+	s.emit(Event{Kind: KindSettled, Task: s.d.ref(), Charge: c, Used: used, Outcome: o, Err: err})
+}
+
+// settle corrects the charges by what was used, and ends leases. Nothing reported keeps the estimate: the API may have
+// been called. A limit that settles by `keep` gets its tokens back only if no call was made.
+func (s *settler) settle(ctx context.Context, d *delivery, err error) {
+	if d.start == nil {
 		return
 	}
-	done := g.pending.add(kindSettlement, d.id)
-	correcting, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settleTimeout)
-	var group sync.WaitGroup
-	d.settling.Add(1)
-	for _, c := range cs {
-		c := *c // as it is now: the delivery goes on
-		group.Go(func() {
-			o, err := one(correcting, c)
-			if err != nil {
-				const text = "not all could be settled, the estimate stays charged there"
-				g.logCharge(correcting, d, c.Charge, slog.LevelWarn, text, slog.Any("error", err))
-			}
-			g.engine.Changed(c.Charge.Bucket(), o)
-			g.emit(Event{
-				Kind: KindSettled, Task: d.ref(), Charge: c.Charge, Used: used[c.Charge.Bucket()], Outcome: o, Err: err,
-			})
-		})
+	if notCalled(err) {
+		_ = d.start.Cancel(ctx)
+		return
 	}
+	_ = d.start.Settle(ctx, d.usage.tokens())
+}
+
+// later sends a correction in the background.
+func (s *settler) later(ctx context.Context, d *delivery, send func(context.Context) error) {
+	done := s.pending.add(kindSettlement, d.id)
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	d.settling.Add(1)
 	go func() {
 		defer done()
 		defer d.settling.Done()
 		defer cancel()
-		group.Wait()
+		_ = send(sending)
 	}()
 }

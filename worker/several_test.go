@@ -13,7 +13,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -75,11 +77,11 @@ func TestTheProviderRefuses(t *testing.T) {
 	}
 	b.enqueue(both{Tenant: "a", Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry})
 	d := receive(t, b.deferrals)
-	if d.Charge.Limit != "api" || d.Outcome.State != reservations.StateReserved ||
+	if d.Charge.Limit != "api" || d.Outcome.State != bucket.StateReserved ||
 		!strings.Contains(d.Err.Error(), "waiting for limit api") {
 		t.Errorf("deferral %+v", d)
 	}
-	if s := receive(t, b.settlements); s.Charge.Bucket() != "tenant:a" || s.Used["tokens"] != 0 || s.Err != nil {
+	if s := receive(t, b.settlements); s.Charge.Bucket().String() != "tenant:a" || s.Used["tokens"] != 0 || s.Err != nil {
 		t.Errorf("the tenant's start is given back by %+v", s)
 	}
 	b.left("tenant", "a", 90)
@@ -89,7 +91,8 @@ func TestTheProviderRefuses(t *testing.T) {
 	}
 	b.left("tenant", "a", 80)
 	receive(t, jobs)
-	if got := receive(t, jobs); len(got) != 2 || got[0].Bucket() != "tenant:a" || got[1].Bucket() != "api" {
+	if got := receive(t, jobs); len(got) != 2 || got[0].Bucket().String() != "tenant:a" ||
+		got[1].Bucket().String() != "api" {
 		t.Errorf("the job's charges are %+v", got)
 	}
 	if len(b.deferrals) > 0 {
@@ -105,7 +108,7 @@ func TestTheTenantRefuses(t *testing.T) {
 	b.enqueue(both{Tenant: "a", Cost: 10})
 	receive(t, b.finishes)
 	b.enqueue(both{Tenant: "a", Cost: 10})
-	if d := receive(t, b.deferrals); d.Charge.Bucket() != "tenant:a" {
+	if d := receive(t, b.deferrals); d.Charge.Bucket().String() != "tenant:a" {
 		t.Errorf("deferral %+v", d)
 	}
 	b.left("api", "", 90)
@@ -158,7 +161,8 @@ func TestABucketTwiceIsArchived(t *testing.T) {
 	b := setup(t, tenantOf(slow(100)), slow(100))
 	b.adopt(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
 	b.send(asynq.NewTask("twice", nil), asynq.TaskID("t"))
-	if r := receive(t, b.refusals); !errors.Is(r.Err, tasks.ErrDuplicateCharge) || !errors.Is(r.Err, asynq.SkipRetry) {
+	r := receive(t, b.refusals)
+	if !errors.Is(r.Err, reservations.ErrInvalidCharge) || !errors.Is(r.Err, asynq.SkipRetry) {
 		t.Errorf("refused %+v", r)
 	}
 	b.info("t", asynq.TaskStateArchived)
@@ -201,8 +205,8 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 			t.Errorf("finish %+v", f)
 		}
 	}
-	bucket, _, _ := b.store.Load(t.Context(), "api", "")
-	if reserved := bucket.Meters[0].Reserved; reserved < 79.99 {
+	held, _, _ := bucket.Read(t.Context(), b.store, "api", "")
+	if reserved := held.Meters[0].Reserved; reserved < 79.99 {
 		t.Errorf("the provider's bucket has promised down to %v, want 80", reserved)
 	}
 	// If a later bucket can't be asked, the task waits for it, and the reservations in earlier ones are released.
@@ -210,8 +214,8 @@ func TestReservedWaitsForTheNarrowest(t *testing.T) {
 	if _, err = w.Scheduler().Enqueue(t.Context(), both{Tenant: "c", Cost: 10}); err != nil {
 		t.Errorf("enqueue: %v", err)
 	}
-	bucket, _, _ = b.store.Load(t.Context(), "tenant", "c")
-	if reserved := bucket.Meters[0].Reserved; reserved < 9.99 {
+	held, _, _ = bucket.Read(t.Context(), b.store, "tenant", "c")
+	if reserved := held.Meters[0].Reserved; reserved < 9.99 {
 		t.Errorf("the tenant's bucket has promised down to %v, want 10", reserved)
 	}
 }
@@ -227,7 +231,7 @@ func TestUsageSettlesBoth(t *testing.T) {
 	})
 	b.enqueue(both{Tenant: "a", Cost: 10, Calls: 1})
 	for range 2 {
-		switch s := receive(t, b.settlements); s.Charge.Bucket() {
+		switch s := receive(t, b.settlements); s.Charge.Bucket().String() {
 		case "tenant:a":
 			if s.Err != nil || len(s.Used) != 2 || s.Used["tokens"] != 3 || s.Used["calls"] != 1 {
 				t.Errorf("the tenant: %+v", s)
@@ -247,7 +251,7 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tenantOf(slow(20)), slow(100))
 	refusals := make(chan error, 1)
-	refusals <- tasks.RetryAfter(time.Hour, errUpstream)
+	refusals <- reservations.RetryAfter(time.Hour, errUpstream)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[both]) error {
 		select {
@@ -263,8 +267,8 @@ func TestRefusedUpstreamWithTwoLimits(t *testing.T) {
 	if e := receive(t, b.blocks); e.Charge.Limit != "api" || e.Err != nil {
 		t.Errorf("block %+v", e)
 	}
-	if bucket, _, _ := b.store.Load(t.Context(), "tenant", "a"); !bucket.Blocked.IsZero() {
-		t.Errorf("the tenant is blocked until %v", bucket.Blocked)
+	if held, _, _ := bucket.Read(t.Context(), b.store, "tenant", "a"); !held.Blocked.IsZero() {
+		t.Errorf("the tenant is blocked until %v", held.Blocked)
 	}
 	if f := receive(t, b.finishes); f.Kind != worker.KindRefused {
 		t.Errorf("finish %+v", f)
@@ -295,7 +299,7 @@ func TestHeldTaskIsGivenBackByTheTenantAtStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.left("tenant", "a", 100)
-	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
+	turn, err := inside.Of(b.scheduler).Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
 	if err != nil || turn.State == waitlist.StateNew || turn.Bucket != "tenant:a" {
 		t.Errorf("the task waits as %+v, %v", turn, err)
 	}

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
 
 // hot returns a limit with four shards of 5 tokens and 25 a second each.
 func hot() reservations.Limit {
 	return reservations.Limit{Name: "api", Shards: 4, Meters: []reservations.Meter{
-		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 20, MaxReserved: reservations.Unlimited},
+		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 20},
 	}}
 }
 
@@ -62,7 +62,7 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 			return nil
 		}
 		refused = true
-		return tasks.RetryAfter(time.Second, context.DeadlineExceeded)
+		return reservations.RetryAfter(time.Second, context.DeadlineExceeded)
 	})
 	b.enqueue(call{Cost: 1})
 	block := receive(t, b.blocks)
@@ -70,8 +70,9 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 		t.Fatalf("%+v", block)
 	}
 	for shard := 1; shard <= 4; shard++ {
-		c := reservations.Charge{Limit: "api", Shard: shard, Tokens: reservations.Tokens{"tokens": 1}}
-		o, err := b.limiter.Check(t.Context(), c)
+		c := reservations.Charge{Limit: "api", Tokens: reservations.Tokens{"tokens": 1}}
+		c.Shard = shard
+		o, err := inside.Of(b.limiter).Check(t.Context(), c)
 		if err != nil || o.Started() && o.At.Before(block.Outcome.At.Add(time.Second)) {
 			t.Errorf("shard %d: %+v, %v", shard, o, err)
 		}
@@ -86,7 +87,7 @@ func TestShardedLimitIsBlocked(t *testing.T) {
 func TestOverrideCostsNoTask(t *testing.T) {
 	t.Parallel()
 	limit := slow(10)
-	limit.Meters[0].MaxReserved = reservations.NoReserved
+	limit.Meters[0].MaxReserved = reservations.None
 	b, source := setup(t, limit), &list{}
 	w, _ := b.following(source)
 	b.start(w)
@@ -114,7 +115,7 @@ func TestShardsAreCorrectedTogether(t *testing.T) {
 	b := setup(t, l)
 	w := b.worker(worker.Config{})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
-		job.Saw(left(50))
+		job.Observe(left(50))
 		return nil
 	})
 	b.start(w)

@@ -13,10 +13,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -154,10 +155,10 @@ func TestHeldTaskIsGivenBackAtStop(t *testing.T) {
 	if got := b.balance(); math.Abs(got-100) > 0.1 {
 		t.Errorf("balance %v, want 100", got)
 	}
-	if d := receive(t, b.deferrals); !errors.Is(d.Err, scheduler.ErrDeferred) {
+	if d := receive(t, b.deferrals); !errors.Is(d.Err, dispatcher.ErrDeferred) {
 		t.Errorf("deferral %+v", d)
 	}
-	turn, err := b.scheduler.Engine().Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
+	turn, err := inside.Of(b.scheduler).Arrive(t.Context(), waitlist.Task{Queue: "default", ID: info.ID}, nil)
 	// promoted before the worker stopped, or not
 	if err != nil || turn.State == waitlist.StateNew || len(b.starts) != 0 {
 		t.Errorf("after the stop: %+v, %v", turn, err)
@@ -185,7 +186,7 @@ func TestStartAndStopInAnyOrder(t *testing.T) {
 		}
 	}
 	worker.Handle(w, ok)
-	if err := w.Start(t.Context()); !errors.Is(err, worker.ErrStarted) {
+	if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "started before") {
 		t.Errorf("start after stop: %v", err)
 	}
 
@@ -196,7 +197,7 @@ func TestStartAndStopInAnyOrder(t *testing.T) {
 	go func() { ran <- w.Run(ctx) }()
 	b.enqueue(call{Cost: 1})
 	receive(t, b.finishes)
-	if err := w.Start(t.Context()); !errors.Is(err, worker.ErrStarted) {
+	if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "started before") {
 		t.Errorf("start twice: %v", err)
 	}
 	cancel()

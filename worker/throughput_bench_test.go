@@ -10,7 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -64,7 +64,7 @@ func BenchmarkThroughput(b *testing.B) {
 		})
 	})
 	stores := map[string]func(*testing.B) reservations.Store{
-		"memstore": func(*testing.B) reservations.Store { return memstore.New(nil) },
+		"memstore": func(*testing.B) reservations.Store { return memstore.New() },
 		"mongostore": func(b *testing.B) reservations.Store {
 			b.Helper()
 			return mongostore.New(testenv.Database(b), mongostore.Options{})

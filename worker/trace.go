@@ -15,9 +15,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/spantext"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/text/spantext"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -96,7 +96,7 @@ func (t tracing) before(ctx context.Context, d *delivery) (trace.Link, bool) {
 
 // started describes the start of the task, and makes a span of its wait.
 func (t tracing) started(d *delivery) {
-	if !d.traced.recording() || len(d.claims) == 0 {
+	if !d.traced.recording() || len(d.charges) == 0 {
 		return
 	}
 	d.traced.span.SetAttributes(d.startAttributes()...)
@@ -110,7 +110,7 @@ func (t tracing) started(d *delivery) {
 
 // startAttributes are the attributes of a task that started under limits. The log line of its end has the same.
 func (d *delivery) startAttributes() []attribute.KeyValue {
-	limits, buckets := namesOf(d.claims)
+	limits, buckets := namesOf(d.taken())
 	all := []attribute.KeyValue{
 		attribute.String("headway.limit", limits), attribute.String("headway.bucket", buckets),
 		attribute.Float64("headway.wait", d.wait.Seconds()), attribute.Float64("headway.hold", d.hold.Seconds()),
@@ -125,8 +125,8 @@ func (d *delivery) startAttributes() []attribute.KeyValue {
 // estimated are the tokens that the task was charged, of each meter in the last limit that has it.
 func (d *delivery) estimated() reservations.Tokens {
 	all := reservations.Tokens{}
-	for _, c := range d.claims {
-		maps.Copy(all, c.Charge.Tokens)
+	for _, c := range d.taken() {
+		maps.Copy(all, c.Tokens)
 	}
 	return all
 }
@@ -138,7 +138,7 @@ func (d *delivery) traceDeferral(e Event) {
 		return
 	}
 	d.traced.span.SetAttributes(attribute.String("headway.result", "deferred"),
-		attribute.String("headway.limit", e.Charge.Limit), attribute.String("headway.bucket", e.Charge.Bucket()),
+		attribute.String("headway.limit", e.Charge.Limit), attribute.String("headway.bucket", e.Charge.Bucket().String()),
 		attribute.Float64("headway.until", float64(e.Until.UnixMilli())/1000))
 }
 
@@ -152,7 +152,7 @@ func (d *delivery) traceEnd(result Kind, used reservations.Tokens, err error) {
 	for meter, n := range used {
 		d.traced.span.SetAttributes(attribute.Float64("headway.tokens.used."+spantext.Of(meter), n))
 	}
-	if err != nil && engine.IsFailure(err) {
+	if err != nil && dispatcher.IsFailure(err) {
 		d.traced.span.SetStatus(codes.Error, spantext.Of(err.Error()))
 	}
 }
@@ -184,7 +184,7 @@ func linkKey(d *delivery) string { return "headway:{trace}:" + d.handle().String
 // endAttrs are the fields of the log line of a task that ended: the attributes of its span.
 func (d *delivery) endAttrs(f Event) []slog.Attr {
 	attrs := []slog.Attr{slog.String("result", string(f.Kind)), slog.Duration("elapsed", f.Elapsed)}
-	if len(d.claims) > 0 {
+	if len(d.charges) > 0 {
 		attrs = append(attrs, slog.Duration("wait", d.wait), slog.Duration("hold", d.hold),
 			slog.Duration("lateness", d.late))
 		attrs = append(attrs, tokensAttr("estimated", d.estimated()), tokensAttr("used", f.Used))

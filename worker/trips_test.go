@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -95,13 +95,17 @@ type countingStore struct {
 	total int
 }
 
+func (s *countingStore) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.Apply, bucket.Loader(s.faultStore))
+}
+
 func (s *countingStore) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	s.mu.Lock()
 	s.total++
 	s.mu.Unlock()
-	return s.faultStore.Apply(ctx, limit, key, requests)
+	return bucket.Apply(ctx, s.faultStore, limit, key, requests)
 }
 
 // TestRoundTripsOfATask measures the round trips of a task with two workers and a limit of 100 a second, including
@@ -111,7 +115,7 @@ func TestRoundTripsOfATask(t *testing.T) {
 	const n = 500
 	counts := &trips{}
 	limits := []reservations.Limit{{Name: "api", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 10, MaxReserved: reservations.Unlimited},
+		{Name: "tokens", Rate: 100, Period: time.Second, Capacity: 10},
 	}}}
 	b := setupOn(t, testenv.StartRedisServer(t).Addr(), limits...)
 	b.client.AddHook(counts)

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -29,7 +29,7 @@ const (
 func needIn(d *delivery, err error) (need register.Need, ok bool) {
 	charge, isCharge := errors.AsType[*reservations.ChargeError](err)
 	switch {
-	case errors.Is(err, ErrUnknownType):
+	case errors.Is(err, errUnknownType):
 		return register.Need{Type: d.task.Type()}, true
 	case isCharge && errors.Is(err, reservations.ErrUnknownLimit):
 		return register.Need{Limit: charge.Charge.Limit}, true
@@ -65,7 +65,22 @@ func (g *guard) unable(ctx context.Context, d *delivery, cause error) error {
 	if left := g.unserved - returned; g.unserved > 0 && left > 0 {
 		pause = min(pause, left)
 	}
-	return g.deferTask(ctx, d, engine.Stop{Missing: "worker " + g.fleet.name + " has no " + need.String(), After: pause})
+	return g.deferTask(ctx, d, dispatcher.Stop{
+		Missing: "worker " + g.fleet.name + " has no " + need.String(), After: pause,
+	})
+}
+
+// lacks returns what the worker lacks whose handler left the task to another worker, and stores it if the handler has
+// named it.
+func (g *guard) lacks(ctx context.Context, d *delivery, err error) register.Need {
+	lack, named := errors.AsType[*register.LackError](err)
+	if !named {
+		return register.Need{Type: d.task.Type(), Limit: d.charge().Limit}
+	}
+	soon, cancel := ahead(ctx, halfMargin)
+	defer cancel()
+	_, _ = g.fleet.register.Returned(soon, d.handle().String(), lack.Need, time.Now()) // stored again in some seconds
+	return lack.Need
 }
 
 // logReturned logs that a task goes back for another worker: once a minute as a warning for each need.
@@ -86,7 +101,7 @@ func (f *fleet) welcome(ctx context.Context, own register.Member) {
 	defer cancel()
 	lacks, err := f.register.Lacked(ctx, time.Now())
 	for _, l := range lacks {
-		if own.Serves(l.Need) {
+		if !l.Provider && own.Serves(l.Need) { // a call comes back every few seconds
 			err = errors.Join(err, f.wake(ctx, l.Need))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -82,7 +82,9 @@ func TestArchivesWhatNoWorkerServes(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
 	other := register.Member{
-		Name: "other:1", Types: []string{"call"}, Limits: map[string]map[string]string{"else": {"tokens": "1/m"}},
+		Name: "other:1", Types: []string{"call"}, Limits: register.ByName([]reservations.Limit{
+			{Name: "else", Meters: []reservations.Meter{reservations.PerMinute("tokens", 1)}},
+		}),
 	}
 	if err := register.New(b.client).Renew(t.Context(), "other", other); err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestHandlerLeavesTasksToAnotherWorker(t *testing.T) {
 	w := b.worker(worker.Config{Logger: slog.New(log), Dead: source{records}})
 	worker.Handle(w, func(_ context.Context, job *worker.Job[call]) error {
 		job.Use(reservations.Unused(job.Charges...))
-		return engine.WaitWorker("this worker has no key", time.Hour)
+		return dispatcher.WaitWorker("this worker has no key", time.Hour)
 	})
 	b.start(w)
 	const n = 3
@@ -183,9 +185,10 @@ func TestFleetWithOneWorkerThatLacksALimit(t *testing.T) {
 func TestWarnsOfOtherSettings(t *testing.T) {
 	t.Parallel()
 	b := setup(t, slow(10))
-	other := register.Member{Name: "other:1", Limits: map[string]map[string]string{
-		"api": {"tokens": "5/h, at most 10 at once"}, "unknown": {"tokens": "1/m"},
-	}}
+	other := register.Member{Name: "other:1", Limits: register.ByName([]reservations.Limit{
+		{Name: "api", Meters: []reservations.Meter{{Name: "tokens", Rate: 5, Period: time.Hour, Capacity: 10}}},
+		{Name: "unknown", Meters: []reservations.Meter{reservations.PerMinute("tokens", 1)}},
+	})}
 	if err := register.New(b.client).Renew(t.Context(), "other", other); err != nil {
 		t.Fatal(err)
 	}

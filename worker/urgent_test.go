@@ -2,11 +2,10 @@ package worker_test
 
 import (
 	"testing"
-	"time"
 
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
 )
 
@@ -41,7 +40,7 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	receive(t, b.starts)
 	receive(t, b.finishes)
 	b.enqueue(call{Cost: 1})
-	if d := receive(t, b.deferrals); d.Outcome.State != reservations.StateReserved {
+	if d := receive(t, b.deferrals); d.Outcome.State != bucket.StateReserved {
 		t.Fatalf("deferral %+v", d)
 	}
 	b.enqueue(urgent{call{Cost: 3}})
@@ -57,44 +56,5 @@ func TestUrgentTaskStartsBesideABacklog(t *testing.T) {
 	}
 	if n := b.waiting(); n != 2 {
 		t.Errorf("%d tasks wait, want 2", n)
-	}
-}
-
-// Urgent tasks pass a backlog of ordinary ones, which still gets its share of the limit.
-func TestUrgentTasksLeaveOrdinaryOnesTheirShare(t *testing.T) {
-	t.Parallel()
-	const n, share = 60, 0.25
-	b := setup(t, reservations.Limit{Name: "api", OrdinaryShare: share, Meters: []reservations.Meter{{
-		Name: "tokens", Rate: 50, Period: time.Second, Capacity: 5, Headroom: 1, MaxReserved: reservations.Unlimited,
-	}}})
-	w := b.worker(worker.Config{Concurrency: 1})
-	worker.Handle(w, ok)
-	s, err := scheduler.New(b.client, b.limiter, scheduler.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n { // before the worker starts, so both kinds wait from its first look on
-		for _, args := range []call{{N: i, Cost: 1}} {
-			if _, err := s.Enqueue(t.Context(), args); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Enqueue(t.Context(), urgent{args}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	b.start(w)
-	urgents, ordinary := 0, 0
-	for urgents < n {
-		if receive(t, b.starts).Charges[0].Urgent {
-			urgents++
-		} else {
-			ordinary++
-		}
-	}
-	want := n * share / (1 - share)
-	t.Logf("%d ordinary tasks start before the last of %d urgent ones, about %v are due", ordinary, n, want)
-	if float64(ordinary) < want/2 || float64(ordinary) > 2*want {
-		t.Errorf("%d ordinary tasks start before the last of %d urgent ones, want about %v", ordinary, n, want)
 	}
 }

@@ -13,8 +13,6 @@ type usage struct {
 	mu        sync.Mutex // guards what is below
 	used      reservations.Tokens
 	sightings []sighting
-	lowered   reservations.Claims // what is charged since Job.Expect; nil before
-	settled   bool                // the handler has ended
 }
 
 type usageKey struct{}

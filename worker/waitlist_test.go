@@ -9,7 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -71,7 +72,7 @@ func TestStartsInOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	const n = 30
 	b := setup(t, filling(50*time.Millisecond))
-	if _, err := b.limiter.Block(t.Context(), call{}.Charges()[0], time.Hour); err != nil {
+	if _, err := inside.Of(b.limiter).Block(t.Context(), call{}.Charges()[0], time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	w := b.worker(worker.Config{Concurrency: 1}) // tasks that are delivered at the same time may pass each other
@@ -97,11 +98,11 @@ func TestStartsInOrderOfArrival(t *testing.T) {
 // unblock ends the block of the limit api.
 func (b *bundle) unblock(w *worker.Worker) {
 	b.t.Helper()
-	outcomes, err := b.limiter.Unblock(b.t.Context(), "api", "")
+	outcomes, err := inside.Of(b.limiter).Unblock(b.t.Context(), "api", "")
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	w.Scheduler().Changed("api", outcomes[0])
+	inside.Of(w.Scheduler()).Changed(outcomes[0])
 }
 
 // held enqueues a task that waits, is promoted, and then holds in its worker for an hour.
@@ -207,7 +208,7 @@ func TestTenantsBelowAProvider(t *testing.T) {
 	const each, tenantRate, providerRate, capacity = 40, 40., 50., 5.
 	limit := func(name string, rate float64) reservations.Limit {
 		return reservations.Limit{Name: name, Meters: []reservations.Meter{
-			{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity},
 		}}
 	}
 	b := setup(t, limit("tenant", tenantRate), limit("api", providerRate))

@@ -13,8 +13,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/engine"
+	"github.com/headway-go/headway/internal/fleet/settings"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -27,8 +29,12 @@ const stopGrace = 5 * time.Second
 // schedulerStopTimeout bounds the end of the scheduler.
 const schedulerStopTimeout = 5 * time.Second
 
+type holder = inside.Holder[*guard]
+
 // Worker is an asynq server whose tasks keep their limits. Its methods are safe for concurrent use.
 type Worker struct {
+	holder // of the guard, for Headway's own packages
+
 	config Config
 	client redis.UniversalClient
 	server *asynq.Server // nil until Start
@@ -45,19 +51,21 @@ type Worker struct {
 
 // New returns a worker that takes its tasks from Redis and asks limiter before it starts them. A nil limiter knows no
 // limits: it returns tasks that have a charge to the queue. The client stays the caller's: close it after Stop, and not
-// after ErrLeftBehind. The error joins every fault of the config and matches ErrInvalidConfig.
+// after ErrLeftBehind. The error joins
+// a *reservations.FieldError for each fault of the config.
 func New(client redis.UniversalClient, limiter *reservations.Limiter, config Config) (*Worker, error) {
 	w := &Worker{client: client, handlers: map[string]registration{}, turn: make(chan struct{}, 1)}
 	queues := func() []string { return slices.Sorted(maps.Keys(w.config.Queues)) }
 	types := func() []string { return slices.Sorted(maps.Keys(w.handlers)) }
-	var misplaced faults
+	var misplaced settings.Faults
 	if config.Charge != nil {
-		misplaced.add("charge", "is for Adopt: the task types of a worker implement tasks.Charger")
+		misplaced.Add("charge", "is for Adopt: the task types of a worker implement tasks.Charger")
 	}
 	var err error
 	if w.guard, w.config, err = newGuard(client, limiter, config, misplaced, w.charges, queues, types); err != nil {
 		return nil, err
 	}
+	w.holder = inside.Hold(w.guard)
 	w.guard.goroutines = goroutines{next: make(chan func()), stop: w.guard.stopping.Done()}
 	w.broker = asynqdb.ForServer(client, asynqdb.ServerConfig{
 		Stopping: w.guard.stopping.Done(), Queues: queues(), Snoozes: &w.guard.snoozes,
@@ -77,8 +85,8 @@ func (w *Worker) newServer(ctx context.Context) *asynq.Server {
 		TaskCheckInterval: taskCheckInterval,
 		DelayedTaskCheckInterval: newClocks(w.client, w.config.Logger).
 			forwardEvery(ctx, w.config.Queues, delayedTaskCheckInterval),
-		IsFailure:      engine.IsFailure,
-		RetryDelayFunc: engine.RetryDelay,
+		IsFailure:      dispatcher.IsFailure,
+		RetryDelayFunc: dispatcher.RetryDelay,
 		Logger:         asynqLogger{log: w.config.Logger},
 		LogLevel:       asynq.DebugLevel, // the logger leaves out what is below its own level
 	})
@@ -99,20 +107,14 @@ func (w *Worker) register(name string, r registration) {
 	w.handlers[name] = r
 }
 
-// SetLimits replaces the limits, as Limiter.SetLimits does. Waiting tasks start by the new ones. After an error
-// nothing has changed. Without a limiter it does nothing.
-func (w *Worker) SetLimits(ctx context.Context, limits []reservations.Limit) error {
-	return w.guard.follow.setLimits(ctx, limits)
-}
-
-// Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. Errors: ErrNoHandlers,
-// ErrStarted, or Redis could not be reached, or the overrides could not be read. The error matches scheduler.ErrSplit
-// if the limiter's store is not the store of the fleet.
+// Start begins to take tasks and returns. Ctx bounds only the start: the worker runs until Stop. The error matches
+// ErrNoHandlers, or scheduler.ErrSplit if the limiter's store is not the store of the fleet. Other errors: the worker
+// was started before, Redis could not be reached, or the overrides could not be read.
 func (w *Worker) Start(ctx context.Context) error {
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()
 	if w.started || w.closed != nil {
-		return ErrStarted
+		return errStarted
 	}
 	if len(w.handlers) == 0 {
 		return ErrNoHandlers
@@ -202,7 +204,7 @@ func (w *Worker) process(ctx context.Context, t *asynq.Task) error {
 func (w *Worker) prepare(d *delivery) (prepared, error) {
 	r, ok := w.handlers[d.task.Type()]
 	if !ok {
-		return nil, tasks.Permanent(fmt.Errorf("%w: %q", ErrUnknownType, d.task.Type()))
+		return nil, tasks.Permanent(fmt.Errorf("%w: %q", errUnknownType, d.task.Type()))
 	}
 	return r.prepare(d)
 }
@@ -210,7 +212,7 @@ func (w *Worker) prepare(d *delivery) (prepared, error) {
 func (w *Worker) charges(t *asynq.Task) ([]reservations.Charge, error) {
 	r, ok := w.handlers[t.Type()]
 	if !ok { // not of a delivery: prepare has seen to it
-		return nil, fmt.Errorf("%w: %q", ErrUnknownType, t.Type())
+		return nil, fmt.Errorf("%w: %q", errUnknownType, t.Type())
 	}
 	return r.charges(t)
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 )
 
 // startAll starts the workers and returns when all take tasks.

@@ -87,7 +87,7 @@ func limits(env contest.Env) []reservations.Limit {
 
 func limit(l contest.Limit) reservations.Limit {
 	m := reservations.PerSecond(meter, l.Rate)
-	m.Capacity, m.MaxReserved = l.Burst, reservations.Unlimited
+	m.Capacity = l.Burst
 	return reservations.Limit{Name: l.Key, Meters: []reservations.Meter{m}}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/redis/go-redis/v9"
@@ -48,7 +49,7 @@ func About() (work string, contestants map[string]string) {
 // limit never refuses.
 func limit() reservations.Limit {
 	return reservations.Limit{Name: "hot", Meters: []reservations.Meter{
-		{Name: "requests", Rate: 1e9, Period: time.Second, MaxReserved: reservations.Unlimited},
+		{Name: "requests", Rate: 1e9, Period: time.Second},
 		{Name: "tokens", Rate: 1e12, Period: time.Second, MaxReserved: 1e12},
 	}}
 }
@@ -85,11 +86,11 @@ func New(ctx context.Context, mongoURI, redisURL, database string, many int) (*B
 	b.by = map[string]reserve{
 		Headway: func(ctx context.Context, key string) error {
 			charge := reservations.Charge{Limit: "hot", Key: key, Tokens: reservations.Tokens{"requests": 1, "tokens": 100}}
-			_, err := limiter.Start(ctx, charge)
+			_, err := inside.Of(limiter).Ask(ctx, charge)
 			return err
 		},
 		OneByOne: func(ctx context.Context, key string) error {
-			_, err := direct.Apply(ctx, limit().Rules(), key, []bucket.Request{
+			_, err := bucket.Apply(ctx, direct, bucket.Rules(limit()), key, []bucket.Request{
 				{Op: bucket.OpStart, Tokens: []float64{1, 100}},
 			})
 			return err

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 
 	"github.com/headway-go/headway/bench/contest"
 	"github.com/headway-go/headway/bench/peers"

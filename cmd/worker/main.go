@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"github.com/headway-go/headway/cmd/internal/headway"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/cmd/internal/root"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
-func main() { os.Exit(cli.Main(headway.Command)) }
+func main() { os.Exit(cli.Main(root.Command)) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
 )
@@ -18,6 +19,7 @@ func TestNoRefusalInADay(t *testing.T) {
 	}
 	headwaytest.Run(t, func(f *headwaytest.Fleet) {
 		api := f.Provider("openai", headwaytest.Provider{
+			Meters:  []reservations.Meter{{Name: "requests", Rate: 6, Period: time.Minute, Capacity: 3}}, // as it documents
 			Latency: headwaytest.Between(time.Second, 20*time.Second), Refuse: 0.01, RetryAfter: 30 * time.Second,
 		})
 		f.Workers(3, func(w *worker.Worker) { worker.Handle(w, newHandler(api.Client())) })

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/worker"
 )
@@ -47,7 +46,7 @@ func newHandler(client *http.Client) func(ctx context.Context, job *worker.Job[S
 		}
 		err = fmt.Errorf("the API answered %s", res.Status)
 		if _, wait := llm.ReadLimits(res); wait > 0 {
-			return tasks.RetryAfter(wait, err) // the whole fleet waits, and no retry is used
+			return reservations.RetryAfter(wait, err) // the whole fleet waits, and no retry is used
 		}
 		return err
 	}

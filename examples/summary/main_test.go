@@ -1,20 +1,30 @@
 package main
 
 import (
-	"strings"
+	"context"
 	"testing"
+	"time"
 
+	"github.com/hibiken/asynq"
 	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/headwaytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Only "worker" starts a worker, which never ends by itself.
-func TestUsage(t *testing.T) {
+// The program that README shows enqueues its task, runs it, and ends.
+func TestRun(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "enqueue", "--help", "work", "worker now"} {
-		if err := run(t.Context(), strings.Fields(line)); err == nil || !strings.HasPrefix(err.Error(), "usage:") {
-			t.Errorf("%q: %v", line, err)
+	headwaytest.Run(t, func(f *headwaytest.Fleet) {
+		ctx, stop := context.WithTimeout(f.Context(), time.Minute)
+		defer stop()
+		if err := run(ctx, f.Client()); err != nil {
+			t.Error(err)
 		}
-	}
+		queue, err := asynq.NewInspectorFromRedisClient(f.Client()).GetQueueInfo("default")
+		if err != nil || queue.Processed != 1 || queue.Failed != 0 || queue.Size != 0 {
+			t.Errorf("%+v: %v", queue, err)
+		}
+	})
 }

@@ -122,7 +122,7 @@ func (b *Bucket) slowWhereLow(r Request) {
 func (b Bucket) KeepUntil() time.Time {
 	until := b.FullAt()
 	if b.Refused != nil {
-		until = Later(until, b.Refused.forgotten())
+		until = Later(until, b.Refused.until())
 	}
 	for _, s := range b.Meters {
 		switch {

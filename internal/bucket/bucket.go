@@ -11,6 +11,9 @@ const (
 	// Hold is the longest that a started task waits in its worker. A start that is short of tokens by no more is
 	// granted, and the task waits until its tokens have come back.
 	Hold = 250 * time.Millisecond
+	// LateMost is how much later than granted, and than typical, a call may start. Providers tolerate about as much
+	// between requests that travel at different speeds.
+	LateMost = 50 * time.Millisecond
 	// backwards is how far the clock may run back before the bucket follows it. A smaller step is jitter between
 	// servers and changes nothing.
 	backwards = time.Minute
@@ -69,6 +72,9 @@ type Balance struct {
 	// provider counts a call when it comes. Until then the provider's balance is above Started by these tokens, and what
 	// comes back above its capacity is lost. A refund must not bring that back here.
 	Held []Taken `json:"-" bson:"held,omitempty"`
+	// Peaks are how high Started was, the earliest and highest first. A later peak is lower, else it takes the place of
+	// the earlier ones.
+	Peaks []Peak `json:"-" bson:"peak,omitempty"`
 	// Leased are the leases of calls in flight, the first to end first. Both balances are what they leave. A token bucket
 	// and a window have none.
 	Leased Leases `json:"leased,omitempty" bson:"leased,omitempty"`
@@ -153,7 +159,7 @@ func (b Bucket) back(d time.Duration) Bucket {
 		if !s.Slowed.IsZero() {
 			s.Slowed = s.Slowed.Add(-d)
 		}
-		s.Held, s.Leased = moved(s.Held, -d), moved(s.Leased, -d)
+		s.Held, s.Leased, s.Peaks = moved(s.Held, -d), moved(s.Leased, -d), s.peaksMoved(-d)
 		b.Meters[k] = s
 	}
 	return b
@@ -182,6 +188,9 @@ func (b Bucket) filled(s Balance, f Filling, to time.Time) Balance {
 	s.Started = min(f.Capacity, s.Filling.Capacity, s.Started+came)
 	s.Reserved = min(s.Started, s.Reserved+came)
 	s.Lowered = max(0, min(s.Lowered, f.Capacity-s.Started))
+	if was := s.Filling.Capacity; f.Capacity != was {
+		s = s.peaked(to, min(f.Capacity, was)-s.Started)
+	}
 	s.Filling, s.Leased = adapted, nil // only a document that was changed by hand has leases here
 	s.Held = notEnded(s.Held, to)
 	return s
@@ -264,6 +273,7 @@ func (b Bucket) lost() Bucket {
 		case !s.Filling.InFlight:
 			s.Started = min(s.Started, s.Filling.passed(held, b.At)-s.Filling.passed(b.At, held))
 			s.Reserved = min(s.Reserved, s.Started)
+			s = s.peaked(b.Since, 0)
 			if held.After(b.At) {
 				s = s.hold(s.Filling.Capacity, held)
 			}

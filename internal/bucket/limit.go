@@ -10,6 +10,17 @@ const (
 	MaxWait = 100 * 365 * 24 * time.Hour
 	// LargestAmount bounds every number of tokens, so that sums stay exact.
 	LargestAmount = 1e15
+	// MaxKey bounds a key, in bytes: stores index it, and people read it.
+	MaxKey = 512
+	// MaxShards is the most shards that a limit may have.
+	MaxShards = 256
+	// InFlightMost bounds the calls in flight of a limit: a bucket stores each of them.
+	InFlightMost = 1000
+	// MaxBlockDefault is the longest block of a limit that does not say more: one wrong Retry-After must not stop a
+	// fleet for a day.
+	MaxBlockDefault = 10 * time.Minute
+	// MaxBlockMost bounds the setting of a limit.
+	MaxBlockMost = 24 * time.Hour
 )
 
 // Limit is a limit as one of its buckets has it: with the part of a shard, and with all defaults set.
@@ -91,15 +102,6 @@ func (l Limit) Seconds(n []float64) float64 {
 		longest = max(longest, n[k]/rate)
 	}
 	return longest
-}
-
-// SameWindows says whether a start at one moment counts the same at a later one: all meters are fixed windows, or count
-// calls in flight, and no window ends between. Both are moments of the store's clock.
-func (l Limit) SameWindows(from, to time.Time) bool {
-	return !slices.ContainsFunc(l.Meters, func(m Meter) bool {
-		f := m.Filling
-		return !f.InFlight && (!f.windowed() || f.window(from) != f.window(to))
-	})
 }
 
 // TakesSlots says whether a charge of n needs a lease.

@@ -45,9 +45,11 @@ const (
 	gapLeast = 50 * time.Millisecond
 	// goodFor is for how long a good answer says that the provider serves others.
 	goodFor = time.Minute
-	// refusersMost is how many callers without a good answer a bucket remembers, and refusersFor for how long.
-	refusersMost = 16
-	refusersFor  = 10 * time.Minute
+	// refusersMost is how many callers without a good answer a bucket remembers. It does so for refusersFor, and at least
+	// for refusersTimes as long as they stopped it: a caller that is forgotten may stop the bucket again.
+	refusersMost  = 16
+	refusersFor   = 10 * time.Minute
+	refusersTimes = 20
 	// rowFor is for how long a bucket remembers that its provider refuses everything.
 	rowFor = time.Hour
 )
@@ -110,27 +112,32 @@ func (r *Refused) caller(id int64) int {
 
 // at is what the bucket remembers at a moment.
 func (r *Refused) at(now time.Time) *Refused {
+	forgotten := func(by Refuser) bool { return !now.Before(by.until()) }
 	switch {
-	case r == nil, now.Before(r.forgotten()):
-		return r
-	case r.Times > 0, !slices.ContainsFunc(r.By, func(by Refuser) bool { return now.Sub(by.At) < refusersFor }):
+	case r == nil, !now.Before(r.until()):
 		return nil
+	case !slices.ContainsFunc(r.By, forgotten):
+		return r
 	}
 	c := r.copied()
-	c.By = slices.DeleteFunc(c.By, func(by Refuser) bool { return now.Sub(by.At) >= refusersFor })
+	c.By = slices.DeleteFunc(c.By, forgotten)
 	return c
 }
 
-// forgotten is the first moment at which a part of r is forgotten.
-func (r *Refused) forgotten() time.Time {
-	switch {
-	case r.Times > 0:
-		return r.At.Add(rowFor)
-	case len(r.By) > 0:
-		return slices.MinFunc(r.By, func(a, b Refuser) int { return a.At.Compare(b.At) }).At.Add(refusersFor)
+// until is when the bucket forgets all of r.
+func (r *Refused) until() time.Time {
+	end := Later(r.Good, r.At).Add(refusersFor)
+	if r.Times > 0 {
+		end = r.At.Add(rowFor)
 	}
-	return Later(r.Good, r.At).Add(refusersFor)
+	for _, by := range r.By {
+		end = Later(end, by.until())
+	}
+	return end
 }
+
+// until is when the bucket forgets the caller.
+func (r Refuser) until() time.Time { return r.At.Add(max(refusersFor, refusersTimes*r.Stopped)) }
 
 // moved is r on a clock that is later by d.
 func (r *Refused) moved(d time.Duration) *Refused {
@@ -156,15 +163,18 @@ func (r *Refused) moved(d time.Duration) *Refused {
 // one came are no further ones.
 //
 // The refusals of a caller together stop the bucket for max_block until the caller has a good answer; with each other
-// caller that waits for one, for half of that. Beyond that, StateRefused says that the caller alone has to wait, unless
-// no call at all had a good answer for long. If only people can end what is refused, the caller alone waits while
-// others have good answers.
+// caller that waits for one, for half of that. Beyond that, StateRefused says that the caller alone has to wait. So it
+// does if only people can end what is refused, and others have good answers.
+//
+// All of that ends where the provider refuses everything: then the bucket pauses for each caller. StateWaiting says
+// that the next call to ask is one of another caller.
 func (b *Bucket) refuse(l Limit, r Request) Answer {
 	row := b.Refused.copied()
 	further := r.Began.After(row.At) || r.Began.IsZero()
 	if r.For <= 0 && !further {
 		return Answer{State: StateSettled, RetryAt: b.Blocked}
 	}
+	everything := row.everything(l.MaxBlock, r.Reason, b.At)
 	if further {
 		if row.Times++; row.Times == 1 {
 			row.Since = b.At
@@ -173,35 +183,39 @@ func (b *Bucket) refuse(l Limit, r Request) Answer {
 	}
 	step := min(row.step(), l.MaxBlock)
 	pause := step + time.Duration(b.random()*float64(step/2))
-	d, left := r.For, row.left(l.MaxBlock, r.By)
-	alone := left <= 0
+	state, d, left := StateSettled, r.For, row.left(l.MaxBlock, r.By)
+	served := !row.Good.IsZero() && b.At.Sub(row.Good) < goodFor // others
+	alone := left <= 0 || r.Reason.Stops() && served
 	switch {
-	case r.Reason.Stops():
-		alone = !row.Good.IsZero() && b.At.Sub(row.Good) < goodFor
-		d, left = max(d, pause), l.MaxBlock
-	case alone && b.At.Sub(Later(row.Good, row.Since)) > max(2*l.MaxBlock, goodFor): // everything is refused
-		alone, d, left = false, pause, l.MaxBlock
-	case d <= 0:
-		d = pause
-	}
-	if alone {
-		return Answer{State: StateRefused, RetryAt: b.At.Add(min(d, l.MaxBlock))}
+	case everything && (alone || r.Reason.Stops()):
+		state, d, left = StateWaiting, pause, l.MaxBlock
+	case alone:
+		return Answer{State: StateRefused, RetryAt: b.At.Add(min(cmp.Or(d, pause), l.MaxBlock))}
+	case d <= 0 || r.Reason.Stops():
+		d = max(d, pause)
 	}
 	before, end := Later(b.Blocked, b.At), b.At.Add(min(d, left))
 	if further {
 		b.slow(r.Tokens, r.For <= 0)
 	} else if !end.After(before) {
-		return Answer{State: StateSettled, RetryAt: b.Blocked}
+		return Answer{State: state, RetryAt: b.Blocked}
 	}
-	if d != r.For {
+	if d != r.For || r.Reason.Stops() {
 		row.Gap, row.Paused = min(step, left), end
 	}
 	if end.After(before) {
-		row.stopped(r.By, end.Sub(before), b.At)
+		row.stopped(r.By, end.Sub(before), l.MaxBlock, b.At)
 		b.stop(end)
 	}
 	b.Refused = row
-	return Answer{State: StateSettled, RetryAt: b.Blocked}
+	return Answer{State: state, RetryAt: b.Blocked}
+}
+
+// everything says whether the provider seems to refuse everything: no call had a good answer for long. If only people
+// can end what is refused, one call that asked again is enough.
+func (r *Refused) everything(most time.Duration, why Reason, now time.Time) bool {
+	long := max(2*most, goodFor)
+	return r.Times > 0 && (why.Stops() || now.Sub(Later(r.Good, r.Since)) > long)
 }
 
 // step is the pause after the last refusal of r, if nothing else bounds it.
@@ -222,8 +236,8 @@ func (r *Refused) left(most time.Duration, id int64) time.Duration {
 	return max(0, most>>others-before).Truncate(time.Millisecond)
 }
 
-// stopped adds to the time for which refusals of the caller stopped the bucket.
-func (r *Refused) stopped(id int64, d time.Duration, now time.Time) {
+// stopped adds to the time for which refusals of the caller stopped the bucket, up to most.
+func (r *Refused) stopped(id int64, d, most time.Duration, now time.Time) {
 	i := r.caller(id)
 	if i < 0 {
 		if len(r.By) >= refusersMost {
@@ -232,7 +246,7 @@ func (r *Refused) stopped(id int64, d time.Duration, now time.Time) {
 		i = len(r.By)
 		r.By = append(r.By, Refuser{ID: id})
 	}
-	r.By[i].Stopped += d
+	r.By[i].Stopped = min(most, r.By[i].Stopped+d)
 	r.By[i].At = now
 }
 

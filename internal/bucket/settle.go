@@ -17,6 +17,7 @@ func (b *Bucket) settle(r Request) {
 		if n > 0 {
 			*s = s.hold(-n, r.HoldEnd)
 		}
+		n = b.returns(*s, n, b.gone(r))
 		s.Started = min(s.Started+n, max(s.Started, b.refundable(*s)))
 		if !r.Reserved {
 			s.Reserved += n

@@ -27,7 +27,7 @@ const (
 	OpRefuse Op = "refuse"
 	// OpAnswered says that the call of a start had a good answer. It ends a row of refusals.
 	OpAnswered Op = "answered"
-	// OpUnblock ends the block in force, forgets refusals, and gives back what an OpSync took.
+	// OpUnblock ends the block in force and the row of refusals, and gives back what an OpSync took.
 	OpUnblock Op = "unblock"
 	// OpRenew extends the Lease. StateRefused says that the bucket has no such lease any more.
 	OpRenew Op = "renew"
@@ -62,11 +62,14 @@ type Request struct {
 	// Lease is the ID of the lease for what the start takes of a meter of calls in flight; zero where the limit has none.
 	// A start with the lease of an earlier one replaces that.
 	Lease int64
-	// By is the caller of an OpRefuse or OpAnswered, Began when its call was granted, on the store's clock, and Reason why
-	// it was refused; empty means ReasonLimit.
+	// By is the caller of an OpRefuse or OpAnswered, and Reason why it was refused; empty means ReasonLimit.
 	By     int64
-	Began  time.Time
 	Reason Reason
+	// Began is when the call was granted of an OpRefuse or OpAnswered, or could begin of an OpSettle for a call that was
+	// never made: since then the provider has had what it gives back. On the store's clock; zero where it is not known.
+	Began time.Time
+	// Late is how long ago the call of an OpSettle ended, zero for a moment ago.
+	Late time.Duration
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// HoldEnd is the HoldEnd of the start that an OpSettle gives tokens back of: they hold no longer. Zero for none.
@@ -102,12 +105,12 @@ func (r Request) Fits(l Limit) bool {
 	default:
 		return false
 	}
-	possible := func(n float64) bool { return n >= least && n <= LargestAmount }
-	return r.For >= 0 && r.For <= longest && !slices.ContainsFunc(r.Tokens, func(n float64) bool { return !possible(n) })
+	impossible := func(n float64) bool { return !(n >= least && n <= LargestAmount) }
+	return r.For >= 0 && r.For <= longest && r.Late >= 0 && !slices.ContainsFunc(r.Tokens, impossible)
 }
 
 // State is the answer of a bucket, in one word.
-type State string
+type State = string
 
 // The states, which package reservations explains.
 const (
@@ -152,6 +155,7 @@ func Step(b Bucket, limit Limit, now time.Time, request Request) (Bucket, Answer
 	after := before
 	after.Meters = slices.Clone(before.Meters)
 	o := after.answer(limit, request)
+	after.peak(before, request, o.Hold)
 	after.countLeases()
 	switch {
 	case request.Dry:
@@ -321,9 +325,11 @@ func (b *Bucket) stop(end time.Time) {
 	}
 }
 
-// forget forgets what the provider refused, and gives back what its headers took.
+// forget ends the row of refusals, and gives back what headers took. Callers that stopped the bucket stay known.
 func (b *Bucket) forget() {
-	b.Refused = nil
+	if r := b.Refused; r != nil {
+		b.Refused = (&Refused{By: r.By}).at(b.At)
+	}
 	for k := range b.Meters {
 		s := &b.Meters[k]
 		s.Ceiling, s.Climb = 0, 0

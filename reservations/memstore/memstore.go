@@ -25,16 +25,21 @@ type Store struct {
 
 var _ reservations.Store = (*Store)(nil)
 
-// New returns an empty store. Now is its clock; nil means time.Now.
-func New(now func() time.Time) *Store {
-	if now == nil {
-		now = time.Now
-	}
+// New returns an empty store.
+func New() *Store { return NewAt(time.Now) }
+
+// NewAt returns an empty store with a clock of its own.
+func NewAt(now func() time.Time) *Store {
 	return &Store{now: now, buckets: map[string]bucket.Bucket{}}
 }
 
-// Apply implements reservations.Store. It fails only when ctx is already done, and then nothing was applied.
-func (s *Store) Apply(
+// Update implements reservations.Store.
+func (s *Store) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.apply, s.load)
+}
+
+// apply fails only when ctx is already done, and then nothing was applied.
+func (s *Store) apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	name := bucket.Name(limit.Name, key)
@@ -65,8 +70,8 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	return nil
 }
 
-// Load implements reservations.Store. It never fails.
-func (s *Store) Load(_ context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+// load never fails.
+func (s *Store) load(_ context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buckets[bucket.Name(limit, key)], s.now(), nil

@@ -16,7 +16,7 @@ import (
 // hourly is 10 tokens an hour.
 func hourly() reservations.Limit {
 	return reservations.Limit{Name: "hourly", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: 10, Period: time.Hour, MaxReserved: reservations.NoReserved},
+		{Name: "tokens", Rate: 10, Period: time.Hour, MaxReserved: reservations.None},
 	}}
 }
 
@@ -26,7 +26,7 @@ func startOf(tokens float64) []bucket.Request {
 
 func found(t *testing.T, store *memstore.Store, key string) bool {
 	t.Helper()
-	b, _, err := store.Load(t.Context(), "hourly", key)
+	b, _, err := bucket.Read(t.Context(), store, "hourly", key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +53,13 @@ func (c *fakeClock) advance(d time.Duration) {
 
 func TestApplyFoldsInOrder(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(nil)
+	store := memstore.New()
 	requests := append(startOf(7), append(startOf(7), startOf(3)...)...)
-	outcomes, err := store.Apply(t.Context(), hourly().Rules(), "k", requests)
+	outcomes, err := bucket.Apply(t.Context(), store, bucket.Rules(hourly()), "k", requests)
 	if err != nil || len(outcomes) != 3 {
 		t.Fatalf("%v, %v", outcomes, err)
 	}
-	want := []reservations.State{reservations.StateStarted, reservations.StateWaiting, reservations.StateStarted}
+	want := []bucket.State{bucket.StateStarted, bucket.StateWaiting, bucket.StateStarted}
 	for i, o := range outcomes {
 		if o.State != want[i] || o.Bucket.Version != []int64{1, 1, 2}[i] {
 			t.Errorf("outcome %d is %+v, want %s", i, o, want[i])
@@ -69,10 +69,10 @@ func TestApplyFoldsInOrder(t *testing.T) {
 
 func TestDoneContextAppliesNothing(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(nil)
+	store := memstore.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, applied := store.Apply(ctx, hourly().Rules(), "k", startOf(1))
+	_, applied := bucket.Apply(ctx, store, bucket.Rules(hourly()), "k", startOf(1))
 	for call, err := range map[string]error{"Apply": applied, "Reset": store.Reset(ctx, "hourly", "k")} {
 		var u *bucket.UnavailableError
 		if !errors.As(err, &u) || u.Applied != bucket.AppliedNo || u.Bucket != "hourly:k" ||
@@ -89,15 +89,16 @@ func TestDoneContextAppliesNothing(t *testing.T) {
 func TestFullBucketsAreForgotten(t *testing.T) {
 	t.Parallel()
 	clock := &fakeClock{now: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)}
-	store := memstore.New(clock.Now)
+	store := memstore.NewAt(clock.Now)
 	for i := range 100 {
-		if _, err := store.Apply(t.Context(), hourly().Rules(), strconv.Itoa(i), startOf(float64(i%2*10))); err != nil {
+		requests := startOf(float64(i % 2 * 10))
+		if _, err := bucket.Apply(t.Context(), store, bucket.Rules(hourly()), strconv.Itoa(i), requests); err != nil {
 			t.Fatal(err)
 		}
 	}
 	clock.advance(2 * time.Minute) // the charged buckets are full in an hour
 	for range 5000 {
-		if _, err := store.Apply(t.Context(), hourly().Rules(), "busy", startOf(1e-9)); err != nil {
+		if _, err := bucket.Apply(t.Context(), store, bucket.Rules(hourly()), "busy", startOf(1e-9)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +115,7 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 func TestConcurrentCallers(t *testing.T) {
 	t.Parallel()
 	const callers, each, room = 64, 50, 1000
-	store := memstore.New(nil)
+	store := memstore.New()
 	var wg sync.WaitGroup
 	started := make(chan int, callers)
 	daily := reservations.Limit{Name: "daily", Meters: []reservations.Meter{
@@ -124,7 +125,7 @@ func TestConcurrentCallers(t *testing.T) {
 		wg.Go(func() {
 			n := 0
 			for range each {
-				outcomes, err := store.Apply(t.Context(), daily.Rules(), "", startOf(1))
+				outcomes, err := bucket.Apply(t.Context(), store, bucket.Rules(daily), "", startOf(1))
 				if err != nil {
 					t.Error(err)
 					return

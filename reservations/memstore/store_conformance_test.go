@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/reservations/internal/storetest"
 	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/reservations/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,11 +23,11 @@ func TestConvexRecordings(t *testing.T) {
 
 func instance(*testing.T) storetest.Instance {
 	clock := storetest.NewClock()
-	store := memstore.New(clock.Now)
+	store := memstore.NewAt(clock.Now)
 	return storetest.Instance{Store: store, Advance: clock.Advance}
 }
 
 func TestConformanceLive(t *testing.T) {
 	t.Parallel()
-	storetest.RunLive(t, func(*testing.T) storetest.Instance { return storetest.Instance{Store: memstore.New(nil)} })
+	storetest.RunLive(t, func(*testing.T) storetest.Instance { return storetest.Instance{Store: memstore.New()} })
 }

@@ -26,7 +26,7 @@
 //
 // The store repeats only what certainly changed nothing; the driver's own retryable writes repeat exactly once, where
 // the server supports them. Every error is a *[bucket.UnavailableError] that says what is known. It matches
-// [reservations.ErrBucket] where the fault is one of the bucket's document. A client of [Connect] lets the store
+// [bucket.ErrBucket] where the fault is one of the bucket's document. A client of [Connect] lets the store
 // distinguish calls that were never sent from calls whose answer was lost; with another client it says
 // [bucket.AppliedMaybe] more often than it has to.
 package mongostore

@@ -17,7 +17,7 @@ func usual() bucket.Bucket {
 	now, b := time.Unix(1_767_225_600, 0).UTC(), bucket.Bucket{}
 	for id := range int64(70) {
 		tokens := []float64{7.5, 3000}
-		b, _ = bucket.Fold(b, limit.Rules(), now.Add(time.Duration(id)*time.Second), []bucket.Request{
+		b, _ = bucket.Fold(b, bucket.Rules(limit), now.Add(time.Duration(id)*time.Second), []bucket.Request{
 			{Op: bucket.OpStart, Tokens: tokens}, {Op: bucket.OpSettle, ID: id + 1, Tokens: []float64{0, 10}},
 		})
 	}

@@ -24,7 +24,7 @@ func TestFaultsOfOneDocument(t *testing.T) {
 	db := database(t)
 	store := mongostore.New(db, mongostore.Options{})
 	buckets := db.Collection(mongostore.DefaultCollection)
-	if _, err := store.Apply(t.Context(), limit.Rules(), "good", request(1)); err != nil {
+	if _, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "good", request(1)); err != nil {
 		t.Fatal(err)
 	}
 	var good bson.M
@@ -52,14 +52,14 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		if _, err := buckets.InsertOne(t.Context(), document); err != nil {
 			t.Fatal(err)
 		}
-		_, err := store.Apply(t.Context(), limit.Rules(), what, request(1))
+		_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), what, request(1))
 		wantBucketFault(t, what, err)
-		_, _, err = store.Load(t.Context(), limit.Name, what)
+		_, _, err = bucket.Read(t.Context(), store, limit.Name, what)
 		wantBucketFault(t, what, err)
 		if err := store.Reset(t.Context(), limit.Name, what); err != nil {
 			t.Fatal(err)
 		}
-		if o, err := store.Apply(t.Context(), limit.Rules(), what, request(1)); err != nil || !o[0].Started() {
+		if o, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), what, request(1)); err != nil || !o[0].Started() {
 			t.Errorf("%s, after a reset: %+v %v", what, o, err)
 		}
 	}
@@ -68,13 +68,13 @@ func TestFaultsOfOneDocument(t *testing.T) {
 		random.WriteByte('a' + byte(x>>24)%26)
 	}
 	for what, length := range map[string]int{"a long key": 9000, "a key larger than a document": 17 << 20} {
-		_, err := store.Apply(t.Context(), limit.Rules(), random.String()[:length], request(1))
+		_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), random.String()[:length], request(1))
 		if length == 9000 && err == nil {
 			continue // MongoDB takes it
 		}
 		wantBucketFault(t, what, err)
 	}
-	if o, err := store.Apply(t.Context(), limit.Rules(), "good", request(1)); err != nil || !o[0].Started() {
+	if o, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "good", request(1)); err != nil || !o[0].Started() {
 		t.Errorf("another bucket: %+v %v", o, err)
 	}
 }
@@ -84,7 +84,7 @@ func TestSlowDocument(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	store := mongostore.New(db, mongostore.Options{})
-	if _, err := store.Apply(t.Context(), limit.Rules(), "large", request(1)); err != nil {
+	if _, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "large", request(1)); err != nil {
 		t.Fatal(err)
 	}
 	ids := make([]int64, 900_000)
@@ -100,22 +100,22 @@ func TestSlowDocument(t *testing.T) {
 	for range 4 {
 		asking.Go(func() {
 			for others.Err() == nil {
-				_, _ = store.Apply(others, limit.Rules(), "good", request(0)) // its answers are what counts
+				_, _ = bucket.Apply(others, store, bucket.Rules(limit), "good", request(0)) // its answers are what counts
 			}
 		})
 	}
 	var err error
 	for range 5 { // a machine that stalls gets no answers for others
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		_, err = store.Apply(ctx, limit.Rules(), "large", request(1))
+		_, err = bucket.Apply(ctx, store, bucket.Rules(limit), "large", request(1))
 		cancel()
-		if err == nil || errors.Is(err, reservations.ErrBucket) { // a fast server answers in time
+		if err == nil || errors.Is(err, bucket.ErrBucket) { // a fast server answers in time
 			break
 		}
 	}
 	end()
 	asking.Wait()
-	if err != nil && !errors.Is(err, reservations.ErrBucket) {
+	if err != nil && !errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("beside answers for others: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestSlowDocument(t *testing.T) {
 func wantBucketFault(t *testing.T, what string, err error) {
 	t.Helper()
 	var u *bucket.UnavailableError
-	if !errors.Is(err, reservations.ErrBucket) || !errors.Is(err, reservations.ErrUnavailable) || !errors.As(err, &u) {
+	if !errors.Is(err, bucket.ErrBucket) || !errors.Is(err, reservations.ErrUnavailable) || !errors.As(err, &u) {
 		text := "nil"
 		if err != nil {
 			text = err.Error()

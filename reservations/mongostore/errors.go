@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/mongoerr"
+	"github.com/headway-go/headway/internal/documents/mongoerr"
 )
 
 // This file and package mongoerr are the only ones that know what the driver's and the servers' errors mean.

@@ -32,11 +32,13 @@ func Example() {
 		return
 	}
 	charge := reservations.Charge{Limit: "openai", Tokens: reservations.Tokens{"requests": 1, "tokens": 900}}
-	outcome, err := limiter.Start(ctx, charge)
+	grant, err := limiter.Wait(ctx, charge)
 	if err != nil {
-		slog.Error("start a task", slog.Any("error", err))
+		slog.Error("start a call", slog.Any("error", err))
 		return
 	}
-	slog.Info("start a task", slog.String("state", string(outcome.State)),
-		slog.Duration("hold", outcome.Hold), slog.Duration("wait", outcome.Wait()))
+	slog.Info("the call may start", slog.Any("left", grant.Outcomes()[0].Remaining()))
+	if err = grant.Settle(ctx, nil); err != nil {
+		slog.Error("settle a call", slog.Any("error", err))
+	}
 }

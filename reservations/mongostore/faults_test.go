@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -55,13 +55,13 @@ func TestCutConnection(t *testing.T) {
 	apply(t, store, limit, request(1)...)
 	proxy.Cut()
 	// The first may have been written to a connection that was just cut; then nothing can be sent any more.
-	_, err := store.Apply(t.Context(), limit.Rules(), "", request(1))
+	_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedMaybe, bucket.AppliedNo)
 	began := time.Now()
-	_, err = store.Apply(t.Context(), limit.Rules(), "", request(1))
+	_, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedNo)
 	wantUnavailable(t, store.Reset(t.Context(), limit.Name, ""), bucket.AppliedNo)
-	_, _, err = store.Load(t.Context(), "api", "")
+	_, _, err = bucket.Read(t.Context(), store, "api", "")
 	wantUnavailable(t, err, bucket.AppliedNo)
 	if took := time.Since(began); took > time.Minute { // the driver's own timeout is 30 s for each
 		t.Errorf("three calls failed after %v; they should fail fast", took)
@@ -70,7 +70,7 @@ func TestCutConnection(t *testing.T) {
 		t.Errorf("indexes: %v", err)
 	}
 	proxy.Restore()
-	if _, err = store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
+	if _, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1)); err != nil {
 		t.Errorf("after the connection is back: %v", err)
 	}
 }
@@ -98,10 +98,10 @@ func TestForeignClient(t *testing.T) {
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	proxy.Cut()
 	store := mongostore.New(client.Database(name), mongostore.Options{})
-	_, err = store.Apply(t.Context(), limit.Rules(), "", request(1))
+	_, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedNo, bucket.AppliedMaybe)
 	proxy.Restore()
-	if _, err = store.Apply(t.Context(), limit.Rules(), "", request(1)); err != nil {
+	if _, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1)); err != nil {
 		t.Error(err)
 	}
 }

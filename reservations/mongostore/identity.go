@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/mongoerr"
+	"github.com/headway-go/headway/internal/documents/mongoerr"
 	"github.com/headway-go/headway/reservations"
 )
 

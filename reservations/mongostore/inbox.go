@@ -14,8 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -95,7 +94,7 @@ func (s *Store) leave(
 		return nil, err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, reservations.ErrContended) { // else the entry was withdrawn
+		if err != nil && !errors.Is(err, bucket.ErrContended) { // else the entry was withdrawn
 			s.memory.Delete(name)
 			err = maybeApplied(err)
 		}
@@ -180,7 +179,7 @@ func (s *Store) withdraw(ctx context.Context, name string, id int64) error {
 	if err != nil {
 		return err
 	}
-	err = fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	err = fmt.Errorf("%w: gave up after %v", bucket.ErrContended, s.patience)
 	return &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 

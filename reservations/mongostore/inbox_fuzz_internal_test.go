@@ -35,7 +35,7 @@ func inboxOf(tb testing.TB, shape int64, request bson.M, answers any) []byte {
 // to the process's own request is one of a valid bucket.
 func FuzzInbox(f *testing.F) {
 	limit := hourly()
-	shape := fingerprint(limit.Rules())
+	shape := fingerprint(bucket.Rules(limit))
 	for _, request := range []bson.M{
 		nil,
 		{"op": "settle"},
@@ -80,12 +80,12 @@ func FuzzInbox(f *testing.F) {
 		if calls {
 			limit.Meters = []reservations.Meter{reservations.InFlight(3)}
 			for i := range before.Inbox {
-				before.Inbox[i].Limit = fingerprint(limit.Rules())
+				before.Inbox[i].Limit = fingerprint(bucket.Rules(limit))
 			}
 		}
 		own := startOf(1)
 		own[0].Lease, own[0].For = 9, 25*time.Second
-		c := before.fold(limit.Rules(), now, own)
+		c := before.fold(bucket.Rules(limit), now, own)
 		if len(c.outcomes) != 1 || c.outcomes[0].Hold < 0 || c.outcomes[0].Hold > bucket.Hold ||
 			c.outcomes[0].Wait() < 0 {
 			t.Errorf("own request: %+v", c.outcomes)

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
@@ -32,7 +32,7 @@ func newRivals(t *testing.T) *rivals {
 
 func hourly() reservations.Limit {
 	return reservations.Limit{Name: "hourly", Meters: []reservations.Meter{
-		{Name: "m", Rate: 10, Period: time.Hour, MaxReserved: reservations.Unlimited},
+		{Name: "m", Rate: 10, Period: time.Hour},
 	}}
 }
 
@@ -42,7 +42,7 @@ func startOf(n float64) []bucket.Request {
 
 func mustApply(t *testing.T, s *Store, limit reservations.Limit, n float64) bucket.Answer {
 	t.Helper()
-	o, err := s.Apply(t.Context(), limit.Rules(), "", startOf(n))
+	o, err := bucket.Apply(t.Context(), s, bucket.Rules(limit), "", startOf(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +77,10 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 	for range 3 {
 		mustApply(t, r.one, l, 1)
 	}
-	mustPush(t, r.other, entry{ID: 11, Limit: fingerprint(l.Rules()), Requests: startOf(4)})
-	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l.Rules()), Requests: append(startOf(3), startOf(2)...)})
+	mustPush(t, r.other, entry{ID: 11, Limit: fingerprint(bucket.Rules(l)), Requests: startOf(4)})
+	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(bucket.Rules(l)), Requests: append(startOf(3), startOf(2)...)})
 	o := mustApply(t, r.one, l, 1)
-	if o.State != reservations.StateReserved || o.Bucket.Version != 7 {
+	if o.State != bucket.StateReserved || o.Bucket.Version != 7 {
 		t.Errorf("after two that were first: %+v", o)
 	}
 	seen := mustRead(t, r.other)
@@ -92,7 +92,7 @@ func TestSwapAnswersTheInbox(t *testing.T) {
 	}
 	wait := 12 * time.Minute // 2 tokens
 	got := seen.Answers[key(12)]
-	if len(got) != 2 || !got[0].Started() || got[1].State != reservations.StateReserved || got[1].Wait() != wait {
+	if len(got) != 2 || !got[0].Started() || got[1].State != bucket.StateReserved || got[1].Wait() != wait {
 		t.Errorf("the second is answered %+v", got)
 	}
 	if !reflect.DeepEqual(got[1].Bucket, seen.Bucket) {
@@ -124,8 +124,8 @@ func TestInboxIsCleared(t *testing.T) {
 	mustApply(t, r.one, l, 1)
 	mustPush(t, r.other, entry{ID: 11, Limit: 7, Requests: startOf(1)})
 	unfit := []bucket.Request{{Op: bucket.OpStart, Tokens: []float64{1, 2}}}
-	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(l.Rules()), Requests: unfit})
-	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(l.Rules()), Requests: startOf(1)})
+	mustPush(t, r.other, entry{ID: 12, Limit: fingerprint(bucket.Rules(l)), Requests: unfit})
+	mustPush(t, r.other, entry{ID: 13, Limit: fingerprint(bucket.Rules(l)), Requests: startOf(1)})
 	mustApply(t, r.one, l, 1)
 	if seen := mustRead(t, r.one); len(seen.Inbox) != 2 || len(seen.Answers) != 1 || seen.Bucket.Version != 3 {
 		t.Fatalf("inbox %v, answers %v, version %d", seen.Inbox, seen.Answers, seen.Bucket.Version)
@@ -187,8 +187,8 @@ func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	r, l := newRivals(t), hourly()
 	mustApply(t, r.one, l, 1)
-	mustPush(t, r.one, entry{ID: 11, Limit: fingerprint(l.Rules()), Requests: startOf(1)})
-	if err := r.one.withdraw(t.Context(), "hourly", 11); !errors.Is(err, reservations.ErrContended) {
+	mustPush(t, r.one, entry{ID: 11, Limit: fingerprint(bucket.Rules(l)), Requests: startOf(1)})
+	if err := r.one.withdraw(t.Context(), "hourly", 11); !errors.Is(err, bucket.ErrContended) {
 		t.Errorf("got %v", err)
 	}
 	if err := r.one.withdraw(t.Context(), "hourly", 11); !errors.Is(err, errLost) {
@@ -207,9 +207,9 @@ func TestWithdraw(t *testing.T) {
 		return r.now
 	})
 	stayBusy(rude)
-	_, err := rude.Apply(t.Context(), l.Rules(), "", startOf(1))
+	_, err := bucket.Apply(t.Context(), rude, bucket.Rules(l), "", startOf(1))
 	var u *bucket.UnavailableError
-	if !errors.As(err, &u) || u.Applied != bucket.AppliedMaybe || !errors.Is(err, reservations.ErrBucket) {
+	if !errors.As(err, &u) || u.Applied != bucket.AppliedMaybe || !errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("without an answer: %v", err)
 	}
 }

@@ -4,17 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/bounded"
+	"github.com/headway-go/headway/internal/calls/bounded"
+	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
 const (
 	// memoryMost is how many buckets a Store remembers.
 	memoryMost = 1024
-	// clockKept is how long a reading of the server's clock is carried on by this machine's.
-	clockKept = time.Second
-	// driftsBy is one over the drift between two clocks that is allowed for: 1 ms in a second, twice what a clock is
-	// slewed by.
-	driftsBy = 1000
 	// discardedMost bounds the answers that a push removes.
 	discardedMost = 64
 	// busyFor is how long calls leave their requests in the inbox at once, after one that found others there.
@@ -42,17 +38,13 @@ func (m *memory) steady(name string, clock func() time.Time) (state, time.Time, 
 	if clock != nil {
 		return r.state, clock(), true
 	}
-	passed := time.Since(r.heard)
-	return r.state, r.now(), passed >= 0 && passed <= clockKept
+	return r.state, r.now(), r.reading().Fresh()
 }
 
-// now is a moment that the server's clock has reached: its last reading and the time that went by on this machine since
-// that arrived. It is behind the server's clock by the way of the answer and the drift that is allowed for. So a swap
-// grants a little less than by the server's clock. Each swap reads the clock again.
-func (s state) now() time.Time {
-	passed := time.Since(s.heard)
-	return s.Clock.Add(passed - passed/driftsBy)
-}
+func (s state) reading() stored.Reading { return stored.Reading{Clock: s.Clock, Heard: s.heard} }
+
+// now is a moment that the server's clock has reached. Each swap reads the clock again.
+func (s state) now() time.Time { return s.reading().Now() }
 
 // busy says whether several processes compete for the bucket.
 func (m *memory) busy(name string) bool { return time.Since(m.Get(name).busy) < busyFor }

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -43,9 +44,9 @@ func startOnce(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	daily := reservations.Limit{Name: "daily", Meters: []reservations.Meter{
-		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: 7, MaxReserved: reservations.Unlimited},
+		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: 7},
 	}}
-	outcomes, err := store.Apply(ctx, daily.Rules(), "", request(1))
+	outcomes, err := bucket.Apply(ctx, store, bucket.Rules(daily), "", request(1))
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func TestProcesses(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			started += strings.Count(out, string(reservations.StateStarted))
+			started += strings.Count(out, bucket.StateStarted)
 		})
 	}
 	ready.Wait()

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
@@ -23,7 +23,7 @@ import (
 // daily is a limit of one token a day: nothing comes back while a test runs.
 func daily(capacity float64) reservations.Limit {
 	return reservations.Limit{Name: "daily", Meters: []reservations.Meter{
-		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: capacity, MaxReserved: reservations.Unlimited},
+		{Name: "m", Rate: 1, Period: 24 * time.Hour, Capacity: capacity},
 	}}
 }
 
@@ -85,7 +85,7 @@ func tryApply(
 ) (outcomes []bucket.Answer, err error) {
 	t.Helper()
 	for range 5 {
-		outcomes, err = store.Apply(t.Context(), limit.Rules(), "", requests)
+		outcomes, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", requests)
 		if u, ok := errors.AsType[*bucket.UnavailableError](err); !ok || u.Applied != bucket.AppliedNo {
 			break
 		}
@@ -170,7 +170,8 @@ func TestRivalsShareABucket(t *testing.T) {
 		}
 	}
 	running.Wait()
-	b, _, err := mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).Load(t.Context(), "daily", "")
+	store := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
+	b, _, err := bucket.Read(t.Context(), store, "daily", "")
 	if err != nil || b.Version != processes*callers*times || slices.Max(versions) != b.Version {
 		t.Errorf("%d versions for %d calls, the largest answer is of %d: %v",
 			b.Version, processes*callers*times, slices.Max(versions), err)
@@ -198,9 +199,9 @@ func TestContended(t *testing.T) {
 	}}
 	store := c.open(t, uri, name).WithPatience(100 * time.Millisecond)
 	apply(t, store, daily(5), request(1)...)
-	_, err := store.Apply(t.Context(), daily(5).Rules(), "", request(1))
+	_, err := bucket.Apply(t.Context(), store, bucket.Rules(daily(5)), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedNo)
-	if !errors.Is(err, reservations.ErrContended) || !errors.Is(err, reservations.ErrBucket) {
+	if !errors.Is(err, bucket.ErrContended) || !errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
 	c.before = nil
@@ -222,9 +223,9 @@ func TestRepeatedSwap(t *testing.T) {
 			apply(t, other, daily(5), request(1)...)
 		}
 	}
-	_, err := c.open(t, uri, name).Apply(t.Context(), daily(5).Rules(), "", request(1))
+	_, err := bucket.Apply(t.Context(), c.open(t, uri, name), bucket.Rules(daily(5)), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedMaybe)
-	if !errors.Is(err, reservations.ErrBucket) {
+	if !errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
 	if o := apply(t, other, daily(5), request(3)...); !o.Started() || o.Bucket.Version != 3 {
@@ -244,9 +245,9 @@ func TestCutBetweenReadAndWrite(t *testing.T) {
 			proxy.Cut()
 		}
 	}}
-	_, err := c.open(t, through, name).Apply(t.Context(), daily(5).Rules(), "", request(1))
+	_, err := bucket.Apply(t.Context(), c.open(t, through, name), bucket.Rules(daily(5)), "", request(1))
 	wantUnavailable(t, err, bucket.AppliedMaybe, bucket.AppliedNo)
-	if errors.Is(err, reservations.ErrBucket) {
+	if errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("a store that is away is no fault of a bucket: %v", err)
 	}
 	if o := apply(t, other, daily(5), request(4)...); !o.Started() || o.Bucket.Version != 2 {
@@ -279,7 +280,7 @@ func (c *sent) swapInSilence(t *testing.T, proxy *testenv.Proxy, store *mongosto
 		proxy.Pause()
 		reads, writes := c.reads.Load(), c.writes.Load()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		_, err = store.Apply(ctx, limit.Rules(), "", request(1))
+		_, err = bucket.Apply(ctx, store, bucket.Rules(limit), "", request(1))
 		cancel()
 		proxy.Resume()
 		if c.reads.Load() == reads && c.writes.Load() > writes {

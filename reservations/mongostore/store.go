@@ -74,8 +74,13 @@ func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	})
 }
 
-// Load implements reservations.Store: it reads the document and the server's clock.
-func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+// Update implements reservations.Store.
+func (s *Store) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.apply, s.load)
+}
+
+// load reads the document and the server's clock.
+func (s *Store) load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
 	read, err := s.read(ctx, bucket.Name(limit, key), 0)
 	return read.Bucket, read.Clock, err
 }

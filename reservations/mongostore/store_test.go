@@ -9,10 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/internal/storetest"
 	"github.com/headway-go/headway/reservations/mongostore"
+	"github.com/headway-go/headway/reservations/storetest"
 )
 
 func connect(tb testing.TB, uri string) *mongo.Client {
@@ -79,7 +79,7 @@ func TestConformanceLive(t *testing.T) {
 }
 
 var limit = reservations.Limit{Name: "api", Meters: []reservations.Meter{
-	{Name: "m", Rate: 10, Period: time.Second, Capacity: 5, MaxReserved: reservations.Unlimited},
+	{Name: "m", Rate: 10, Period: time.Second, Capacity: 5},
 }}
 
 func request(n float64) []bucket.Request {
@@ -90,21 +90,21 @@ func request(n float64) []bucket.Request {
 func TestServerClock(t *testing.T) {
 	t.Parallel()
 	store := mongostore.New(database(t), mongostore.Options{})
-	first, err := store.Apply(t.Context(), limit.Rules(), "k", request(5))
+	first, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "k", request(5))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !first[0].Started() || time.Since(first[0].At).Abs() > time.Hour {
 		t.Errorf("got %+v", first[0])
 	}
-	b, now, err := store.Load(t.Context(), "api", "k")
+	b, now, err := bucket.Read(t.Context(), store, "api", "k")
 	if err != nil || b.Version != 1 || !b.At.Equal(first[0].At) || b.Generation != b.At.UnixMilli() {
 		t.Errorf("bucket %+v %v", b, err)
 	}
 	if now.Sub(b.At).Abs() > time.Minute {
 		t.Errorf("the clock is %v, the bucket of %v", now, b.At)
 	}
-	if b, _, err := store.Load(t.Context(), "api", "other"); err != nil || !b.At.IsZero() {
+	if b, _, err := bucket.Read(t.Context(), store, "api", "other"); err != nil || !b.At.IsZero() {
 		t.Errorf("a bucket that is not there: %+v %v", b, err)
 	}
 }
@@ -122,7 +122,7 @@ func TestWithoutRetryableWrites(t *testing.T) {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
 	store := mongostore.New(client.Database(name), mongostore.Options{})
-	if o, err := store.Apply(t.Context(), limit.Rules(), "", request(5)); err != nil || !o[0].Started() {
+	if o, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(5)); err != nil || !o[0].Started() {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestStoredDocument(t *testing.T) {
 	clock := storetest.NewClock()
 	store := mongostore.New(db, mongostore.Options{Collection: "elsewhere"}).WithClock(clock.Now)
 	buckets := db.Collection("elsewhere")
-	if _, err := store.Apply(t.Context(), limit.Rules(), "k", request(5)); err != nil {
+	if _, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "k", request(5)); err != nil {
 		t.Fatal(err)
 	}
 	later := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: 7}}}}
@@ -142,7 +142,7 @@ func TestStoredDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := store.Apply(t.Context(), limit.Rules(), "k", request(5)); err != nil {
+		if _, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "k", request(5)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,9 +166,9 @@ func TestHugeWaits(t *testing.T) {
 	store := mongostore.New(db, mongostore.Options{}).WithClock(clock.Now)
 	never := limit
 	never.Meters = []reservations.Meter{
-		{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5, MaxReserved: reservations.Unlimited},
+		{Name: "m", Rate: 1e-9, Period: time.Hour, Capacity: 5},
 	}
-	o, err := store.Apply(t.Context(), never.Rules(), "", append(request(5), request(1e12)...))
+	o, err := bucket.Apply(t.Context(), store, bucket.Rules(never), "", append(request(5), request(1e12)...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -26,9 +25,9 @@ const (
 	lossesMost = 2
 )
 
-// Apply implements reservations.Store. It reads the bucket, folds the requests and writes the result where no other
+// apply reads the bucket, folds the requests and writes the result where no other
 // process wrote meanwhile: two round trips, and one for a process that wrote last.
-func (s *Store) Apply(
+func (s *Store) apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	if len(requests) == 0 {
@@ -68,7 +67,7 @@ func (s *Store) Apply(
 		}
 		wait = min(2*wait, pauseMost)
 	}
-	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	err := fmt.Errorf("%w: gave up after %v", bucket.ErrContended, s.patience)
 	return nil, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -32,7 +32,7 @@ func BenchmarkContention(b *testing.B) {
 				running.Go(func() {
 					for range max(1, b.N/processes) {
 						began := time.Now()
-						if _, err := stores[p].Apply(b.Context(), two.Rules(), "", requests); err != nil {
+						if _, err := bucket.Apply(b.Context(), stores[p], bucket.Rules(two), "", requests); err != nil {
 							b.Error(err)
 						}
 						took[p] = append(took[p], time.Since(began))

@@ -29,11 +29,11 @@
 //
 // # Memory
 //
-// An evicted bucket would be a full bucket, so [Open] refuses a server that may evict: maxmemory-policy has to be
+// An evicted bucket would be a full bucket, so a [Store] refuses a server that may evict: maxmemory-policy has to be
 // noeviction, as asynq wants it too. A server at its maxmemory then refuses to write, and nothing limited starts.
 //
 // # Failures
 //
 // The store repeats only what certainly changed nothing. Every error is a *[bucket.UnavailableError] that says
-// what is known. It matches [reservations.ErrBucket] where the fault is one of the bucket's key.
+// what is known. It matches [bucket.ErrBucket] where the fault is one of the bucket's key.
 package redisstore

@@ -12,7 +12,9 @@ const KeyEpoch = keyEpoch
 
 // Unchecked is Open without its questions to the server.
 func Unchecked(client redis.UniversalClient) *Store {
-	return &Store{client: client, patience: patience}
+	s := New(client)
+	s.opened.Store(true)
+	return s
 }
 
 // WithClock replaces Redis's clock; nil leaves it.

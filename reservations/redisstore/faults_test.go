@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -40,10 +40,12 @@ func filled(t *testing.T, client *redis.Client) {
 // wantEmpty expects the server to have forgotten at an unknown moment what was taken.
 func wantEmpty(t *testing.T, store reservations.Store, what string) {
 	t.Helper()
-	if o := apply(t, store, daily(), allow(1)); o.State != reservations.StateRefused {
+	if o := apply(t, store, daily(), allow(1)); o.State != bucket.StateRefused {
 		t.Errorf("%s: a task of one token a day %s", what, o.State)
 	}
-	if o := apply(t, store, thousand(what), allow(90)); o.Started() {
+	slow := thousand(what + " slow")
+	slow.Meters[0].Rate = 1
+	if o := apply(t, store, slow, allow(90)); o.Started() {
 		t.Errorf("%s: a full burst started", what)
 	}
 	for range 20 { // it is full after 0.1 s and the longest hold
@@ -63,12 +65,6 @@ func thousand(name string) reservations.Limit {
 	return reservations.Limit{Name: strings.ReplaceAll(name, " ", "-"), Meters: []reservations.Meter{
 		{Name: "m", Rate: 1000, Period: time.Second, Capacity: 100},
 	}}
-}
-
-// A server that is used for the first time may have had buckets before: they begin empty.
-func TestFirstUse(t *testing.T) {
-	t.Parallel()
-	wantEmpty(t, open(t, testenv.Redis(t)), "first use")
 }
 
 // A restart without persistence loses buckets, and a flush too. What started before does not start again.
@@ -112,7 +108,7 @@ func TestRestartWithPersistence(t *testing.T) {
 	filled(t, connect(t, server.URL()))
 	apply(t, store, daily(), start(100), bucket.Request{Op: bucket.OpReserve, Tokens: []float64{50}})
 	server.Restart(t)
-	b, _, err := open(t, server.URL()).Load(t.Context(), "daily", "")
+	b, _, err := bucket.Read(t.Context(), open(t, server.URL()), "daily", "")
 	if err != nil || b.Version != 2 || b.Meters[0].Reserved > -50 || b.Since.IsZero() {
 		t.Errorf("after a restart: %+v, %v", b, err)
 	}
@@ -153,7 +149,7 @@ func TestFailover(t *testing.T) {
 	wantEmpty(t, open(t, replica.URL()), "failover")
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err = store.Apply(soon, daily().Rules(), "", []bucket.Request{start(1)})
+	_, err = bucket.Apply(soon, store, bucket.Rules(daily()), "", []bucket.Request{start(1)})
 	wantUnavailable(t, err, bucket.AppliedNo)
 }
 
@@ -167,9 +163,9 @@ func TestMaxmemoryReached(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", []bucket.Request{start(1)})
 	wantUnavailable(t, err, bucket.AppliedNo)
-	if !strings.Contains(err.Error(), "maxmemory") || errors.Is(err, reservations.ErrBucket) {
+	if !strings.Contains(err.Error(), "maxmemory") || errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
 	set := reservations.Override{Limit: "api", Meter: "m", Rate: 1, Period: time.Second}
@@ -203,10 +199,10 @@ func TestAway(t *testing.T) {
 	store := open(t, "redis://"+proxy.Addr()+"/0")
 	apply(t, store, limit, start(1))
 	proxy.Cut()
-	_, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", []bucket.Request{start(1)})
 	wantUnavailable(t, err, bucket.AppliedNo)
 	wantUnavailable(t, store.Reset(t.Context(), "api", ""), bucket.AppliedNo, bucket.AppliedMaybe)
-	_, _, err = store.Load(t.Context(), "api", "")
+	_, _, err = bucket.Read(t.Context(), store, "api", "")
 	wantUnavailable(t, err, bucket.AppliedNo)
 	if _, err = redisstore.Open(t.Context(), connect(t, "redis://"+proxy.Addr()+"/0")); !errors.Is(err,
 		reservations.ErrUnavailable) {
@@ -234,7 +230,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // isSwap says whether a command swaps: it has the arguments of a swap.
-func isSwap(cmd redis.Cmder) bool { return len(cmd.Args()) == 12 }
+func isSwap(cmd redis.Cmder) bool { return len(cmd.Args()) == 14 }
 
 // A swap whose answer is lost may have been applied. The client does not repeat it.
 func TestLostAnswer(t *testing.T) {
@@ -259,7 +255,7 @@ func TestLostAnswer(t *testing.T) {
 			t.Fatal("no swap was sent")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		_, err = store.Apply(ctx, limit.Rules(), "", []bucket.Request{start(1)})
+		_, err = bucket.Apply(ctx, store, bucket.Rules(limit), "", []bucket.Request{start(1)})
 		cancel()
 	}
 	wantUnavailable(t, err, bucket.AppliedMaybe)
@@ -288,9 +284,9 @@ func TestMalformedBucket(t *testing.T) {
 		}
 		l := limit
 		l.Name = name
-		_, err := store.Apply(t.Context(), l.Rules(), "", []bucket.Request{start(1)})
+		_, err := bucket.Apply(t.Context(), store, bucket.Rules(l), "", []bucket.Request{start(1)})
 		wantUnavailable(t, err, bucket.AppliedNo)
-		if !errors.Is(err, reservations.ErrBucket) {
+		if !errors.Is(err, bucket.ErrBucket) {
 			t.Errorf("%s: %v is no fault of a bucket", name, err)
 		}
 		if err = store.Reset(t.Context(), name, ""); err != nil {
@@ -333,13 +329,7 @@ func TestMalformedQueuesAndEpochs(t *testing.T) {
 // A call that always loses gives up and says so.
 func TestContended(t *testing.T) {
 	t.Parallel()
-	url := testenv.Redis(t)
-	client, rival := connect(t, url), open(t, url)
-	filled(t, client)
-	store, err := redisstore.Open(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, store, rival := rivals(t)
 	client.AddHook(hook{func(cmd redis.Cmder) {
 		if isSwap(cmd) {
 			if fault := rival.Reset(context.WithoutCancel(t.Context()), "api", ""); fault != nil {
@@ -347,9 +337,10 @@ func TestContended(t *testing.T) {
 			}
 		}
 	}})
-	_, err = store.WithPatience(50*time.Millisecond).Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	store.WithPatience(50 * time.Millisecond)
+	_, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", []bucket.Request{start(1)})
 	wantUnavailable(t, err, bucket.AppliedNo)
-	if !errors.Is(err, reservations.ErrContended) || !errors.Is(err, reservations.ErrBucket) {
+	if !errors.Is(err, bucket.ErrContended) || !errors.Is(err, bucket.ErrBucket) {
 		t.Errorf("got %v", err)
 	}
 	if o := apply(t, rival, limit, start(5)); !o.Started() {
@@ -366,7 +357,7 @@ func TestEpochsAhead(t *testing.T) {
 	if err := client.SetRange(t.Context(), redisstore.KeyEpoch, 0, "4102444800000000").Err(); err != nil { // 2100
 		t.Fatal(err)
 	}
-	outcomes, err := store.Apply(t.Context(), limit.Rules(), "", []bucket.Request{start(1)})
+	outcomes, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", []bucket.Request{start(1)})
 	if err != nil || outcomes[0].Wait() > time.Hour {
 		t.Errorf("%+v, %v", outcomes, err)
 	}

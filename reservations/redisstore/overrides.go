@@ -48,6 +48,9 @@ func (s *Store) UnsetOverride(ctx context.Context, limit, key, meter string) (bo
 // and named in the error, which matches ErrMalformedOverride; the list holds all others then. Any other error matches
 // reservations.ErrUnavailable. The method fits worker.Config.Overrides.
 func (s *Store) Overrides(ctx context.Context) ([]reservations.Override, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
 	all, err := s.client.HGetAll(ctx, keyOverrides).Result()
 	if err != nil {
 		return nil, fmt.Errorf("%w: list overrides: %w", reservations.ErrUnavailable, err)

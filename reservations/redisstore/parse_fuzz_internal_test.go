@@ -17,7 +17,7 @@ import (
 func FuzzParse(f *testing.F) {
 	limit := reservations.Limit{Name: "api", Meters: []reservations.Meter{reservations.PerSecond("r", 10)}}
 	now := time.Unix(1_767_225_600, 0)
-	full, _ := bucket.Step(bucket.Bucket{}, limit.Rules(), now,
+	full, _ := bucket.Step(bucket.Bucket{}, bucket.Rules(limit), now,
 		bucket.Request{Op: bucket.OpStart, Tokens: []float64{1}})
 	document := stored.Encode(full)
 	const epoch, other, clock = "1767225600000000", "1767225599000000", "1767225601000000"
@@ -38,8 +38,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if us, bad := strconv.ParseInt(text[16:32], 10, 64); bad != nil || seen.clock.UnixMicro() != us {
-			t.Errorf("clock %v of %q", seen.clock, text[16:32])
+		if us, bad := strconv.ParseInt(text[16:32], 10, 64); bad != nil || seen.Clock.UnixMicro() != us {
+			t.Errorf("clock %v of %q", seen.Clock, text[16:32])
 		}
 		if seen.epoch != text[:16] || len(text) > 32 && seen.header != text[32:64] {
 			t.Errorf("epoch %q, header %q of %q", seen.epoch, seen.header, text)
@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 		if seen.bucket.Version > math.MaxInt32 {
 			return
 		}
-		after, o := bucket.Step(seen.bucket, limit.Rules(), seen.clock,
+		after, o := bucket.Step(seen.bucket, bucket.Rules(limit), seen.Clock,
 			bucket.Request{Op: bucket.OpStart, Tokens: []float64{1}})
 		if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 			t.Errorf("hold %v, wait %v", o.Hold, o.Wait())

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/lua"
+	"github.com/headway-go/headway/internal/calls/lua"
 )
 
 // The keys, below root. All times are whole microseconds of Redis's clock, in 16 digits.
@@ -71,7 +71,7 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // run runs a script on a bucket. It returns the state that the script returned, and the place of the call in the queue:
-// written where the bucket was written. The error is an UnavailableError.
+// written, and only the clock, where the bucket was written. The error is an UnavailableError.
 func (s *Store) run(
 	ctx context.Context, sc script, k kind, name string, args ...any,
 ) (seen state, place int64, err error) {
@@ -88,8 +88,10 @@ func (s *Store) run(
 		return state{}, 0, &bucket.UnavailableError{
 			Bucket: name, Applied: applied(k, err), BucketOnly: redis.HasErrorPrefix(err, "WRONGTYPE"), Err: explained(err),
 		}
-	case k == writing && len(answer) == 0:
-		return state{}, written, nil
+	case k == writing && len(answer) == 1:
+		text, _ := answer[0].(string)
+		seen.Reading, err = s.read(name, text)
+		return seen, written, err
 	case len(answer) != 2:
 		return state{}, 0, ofBucket(name, fmt.Errorf("%w: %v", errAnswer, answer))
 	}

@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -21,30 +20,65 @@ var errAnswer = errors.New("malformed answer")
 
 // state is a bucket as Redis holds it.
 type state struct {
+	stored.Reading // of Redis's clock
+
 	bucket bucket.Bucket
 	header string // empty where there is no bucket
 	epoch  string
-	clock  time.Time
+	blind  bool // this process wrote it, and has not read it since
+}
+
+// memoryMost is how many buckets a Store remembers.
+const memoryMost = 1024
+
+// remembered is a bucket as this process wrote it last.
+type remembered struct {
+	state
+
+	steady bool // no other process wrote between its last two swaps
+}
+
+// recall returns a bucket that may be swapped without a read, and a moment that Redis's clock has reached.
+func (s *Store) recall(name string) (state, bool) {
+	last := s.memory.Get(name)
+	if s.now != nil {
+		last.Clock = s.now()
+	} else {
+		last.Clock = last.Now()
+	}
+	last.blind = true
+	return last.state, last.steady && last.Fresh()
 }
 
 // written is the place that a swap returns which wrote the bucket.
 const written = -1
 
-// load reads a bucket.
-func (s *Store) load(ctx context.Context, name string) (state, error) {
+// see reads a bucket.
+func (s *Store) see(ctx context.Context, name string) (state, error) {
 	seen, _, err := s.run(ctx, loadScript, reading, name)
 	return seen, err
 }
 
-// swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. Otherwise it
-// returns the bucket, and the place of the call in the queue.
+// swap writes the bucket where it is still as it was seen, and the queue of the bucket lets the call. The clock of
+// Redis must have reached the moment. Otherwise it returns the bucket, and the place of the call in the queue.
 func (s *Store) swap(
 	ctx context.Context, name, call string, seen state, limit bucket.Limit, after bucket.Bucket,
 ) (state, int64, error) {
 	missing := bucket.Bucket{Since: moment(seen.epoch)}
-	_, o := bucket.Step(missing, limit, seen.clock, bucket.Request{Op: bucket.OpRefresh})
+	_, o := bucket.Step(missing, limit, seen.Clock, bucket.Request{Op: bucket.OpRefresh})
 	full := bucket.Later(after.KeepUntil(), o.Bucket.KeepUntil()) // without the bucket, less is there
-	return s.write(ctx, writing, name, seen, call+string(stored.Encode(after)), full.Sub(seen.clock)+keepFull)
+	next, place, err := s.write(ctx, writing, name, seen, call+string(stored.Encode(after)),
+		full.Sub(seen.Clock)+keepFull)
+	switch {
+	case err != nil:
+		s.memory.Delete(name)
+	case place == written:
+		wrote := state{Reading: next.Reading, bucket: after, header: seen.epoch + call, epoch: seen.epoch}
+		s.memory.Change(name, func(r *remembered) {
+			*r = remembered{state: wrote, steady: r.header != "" && r.header == seen.header}
+		})
+	}
+	return next, place, err
 }
 
 // wait waits at a place in the queue of the bucket until the call is the first.
@@ -66,7 +100,7 @@ func (s *Store) wait(
 			return state{}, err
 		}
 	}
-	err := fmt.Errorf("%w: gave up after %v", reservations.ErrContended, s.patience)
+	err := fmt.Errorf("%w: gave up after %v", bucket.ErrContended, s.patience)
 	return state{}, &bucket.UnavailableError{Bucket: name, Applied: bucket.AppliedNo, Err: err}
 }
 
@@ -74,8 +108,12 @@ func (s *Store) wait(
 func (s *Store) write(
 	ctx context.Context, k kind, name string, seen state, value string, keep time.Duration,
 ) (state, int64, error) {
+	at := int64(0)
+	if s.now == nil && !seen.Clock.IsZero() {
+		at = seen.Clock.UnixMicro()
+	}
 	return s.run(ctx, swapScript, k, name,
-		seen.header, seen.epoch, value, max(1, keep.Milliseconds()), queueKept.Milliseconds(), root)
+		seen.header, seen.epoch, value, max(1, keep.Milliseconds()), queueKept.Milliseconds(), root, at, seen.blind)
 }
 
 // parse reads a state. The error is one of the bucket.
@@ -84,18 +122,15 @@ func (s *Store) parse(name string, answer any) (state, error) {
 	if len(text) < 2*timeSize {
 		return state{}, ofBucket(name, fmt.Errorf("%w: %.200q", errAnswer, text))
 	}
-	seen := state{epoch: text[:timeSize], clock: moment(text[timeSize : 2*timeSize])}
-	if s.now != nil {
-		seen.clock = s.now()
-	}
-	if seen.clock.IsZero() {
-		return state{}, ofBucket(name, fmt.Errorf("%w: a clock of %.40q", errAnswer, text[timeSize:2*timeSize]))
+	seen := state{epoch: text[:timeSize]}
+	var err error
+	if seen.Reading, err = s.read(name, text[timeSize:2*timeSize]); err != nil {
+		return state{}, err
 	}
 	if value := text[2*timeSize:]; value != "" {
 		if len(value) < headerSize {
 			return state{}, ofBucket(name, fmt.Errorf("%w: %d bytes, less than a header", stored.ErrMalformed, len(value)))
 		}
-		var err error
 		seen.header = value[:headerSize]
 		if document := bson.Raw(value[headerSize:]); len(document) > 0 { // it is empty after a reset
 			if seen.bucket, err = stored.DecodeBucket(document); err != nil {
@@ -107,6 +142,18 @@ func (s *Store) parse(name string, answer any) (state, error) {
 		seen.bucket.Since = moment(seen.epoch)
 	}
 	return seen, nil
+}
+
+// read reads Redis's clock. The error is one of the bucket.
+func (s *Store) read(name, text string) (stored.Reading, error) {
+	r := stored.Reading{Clock: moment(text), Heard: time.Now()}
+	if s.now != nil {
+		r.Clock = s.now()
+	}
+	if r.Clock.IsZero() {
+		return r, ofBucket(name, fmt.Errorf("%w: a clock of %.40q", errAnswer, text))
+	}
+	return r, nil
 }
 
 // latest is the first moment of the year 2200, in microseconds: buckets are stored in nanoseconds, which end in 2262.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/calls/bounded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -31,42 +33,86 @@ type Store struct {
 	client   redis.UniversalClient
 	now      func() time.Time // replaces Redis's clock in tests
 	patience time.Duration
+	opened   atomic.Bool // the server was asked whether it can keep buckets
+	memory   bounded.Map[string, remembered]
 }
 
 var _ reservations.Store = (*Store)(nil)
 
-// Open returns a Store that keeps its buckets in the Redis of client, which asynq may use as well. It asks whether the
-// server can keep buckets: the error matches ErrEvicts or reservations.ErrUnavailable. The caller closes the client.
+// New returns a Store that keeps its buckets in the Redis of client, which asynq may use as well. It sends nothing: its
+// first call asks whether the server can keep buckets, and nothing starts while it can't. The caller closes the client.
 // A call holds a connection of client while it waits for other calls of its bucket. So a bucket should have fewer calls
 // at a time than client has connections (PoolSize): a Limiter has one.
-func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
+func New(client redis.UniversalClient) *Store {
 	s := &Store{client: client, patience: patience}
-	s.begin(ctx)
-	if err := s.check(ctx); err != nil {
+	s.memory.Most = memoryMost
+	return s
+}
+
+// Open is New, and asks the server at once: the error matches ErrEvicts or reservations.ErrUnavailable.
+func Open(ctx context.Context, client redis.UniversalClient) (*Store, error) {
+	s := New(client)
+	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Apply implements reservations.Store: it loads the bucket, folds the requests and swaps the result, in two round
-// trips. A call that loses queues up: the call before it in the queue sends it the bucket, and then no other call
-// swaps.
-func (s *Store) Apply(
+// open asks the server once. Callers that come at the same time may ask it more than once, which does no harm.
+func (s *Store) open(ctx context.Context) error {
+	if s.opened.Load() {
+		return nil
+	}
+	s.begin(ctx)
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	s.opened.Store(true)
+	return nil
+}
+
+// ask is open before a call to a bucket.
+func (s *Store) ask(ctx context.Context, bucketName string) error {
+	if err := s.open(ctx); err != nil {
+		return &bucket.UnavailableError{Bucket: bucketName, Applied: bucket.AppliedNo, Err: err}
+	}
+	return nil
+}
+
+// Update implements reservations.Store.
+func (s *Store) Update(ctx context.Context, _, _ string, change reservations.Change) error {
+	return bucket.Serve(ctx, change, s.apply, s.load)
+}
+
+// apply loads the bucket, folds the requests and swaps the result, in two round trips. A process that wrote last swaps
+// what it wrote, in one. A call that loses queues up: the call before it in the queue sends it the bucket, and then no
+// other call swaps.
+func (s *Store) apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
 	name := bucket.Name(limit.Name, key)
-	seen, err := s.load(ctx, name)
-	if err != nil {
+	if err := s.ask(ctx, name); err != nil {
 		return nil, err
 	}
+	seen, known := s.recall(name)
 	call, giveUp := newCall(), time.Now().Add(s.patience)
-	for queued := false; ; queued = true {
-		after, outcomes := bucket.Fold(seen.bucket, limit, seen.clock, requests)
+	for queued := false; ; {
+		if !known {
+			var err error
+			if seen, err = s.see(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+		after, outcomes := bucket.Fold(seen.bucket, limit, seen.Clock, requests)
 		if after.Version == seen.bucket.Version {
-			if !queued {
+			switch {
+			case seen.blind: // the answer needs the newest state
+				known, seen.blind = false, false
+				continue
+			case !queued:
 				return outcomes, nil
 			}
 			after.Version++ // a swap lets the next call of the queue go on
@@ -78,6 +124,12 @@ func (s *Store) Apply(
 		if place == written {
 			return outcomes, nil
 		}
+		known = true
+		if seen.blind {
+			seen = next
+			continue
+		}
+		queued = true
 		if seen, err = s.wait(ctx, name, call, next, place, giveUp); err != nil {
 			return nil, err
 		}
@@ -87,14 +139,20 @@ func (s *Store) Apply(
 // Reset implements reservations.Store. The bucket is full also where Redis has forgotten buckets a moment ago.
 func (s *Store) Reset(ctx context.Context, limit, key string) error {
 	name := bucket.Name(limit, key)
+	if err := s.ask(ctx, name); err != nil {
+		return err
+	}
 	_, _, err := s.write(ctx, writing, name, state{header: anyHeader}, newCall(), keepReset)
 	return err
 }
 
-// Load implements reservations.Store.
-func (s *Store) Load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
-	seen, err := s.load(ctx, bucket.Name(limit, key))
-	return seen.bucket, seen.clock, err
+func (s *Store) load(ctx context.Context, limit, key string) (bucket.Bucket, time.Time, error) {
+	name := bucket.Name(limit, key)
+	if err := s.ask(ctx, name); err != nil {
+		return bucket.Bucket{}, time.Time{}, err
+	}
+	seen, err := s.see(ctx, name)
+	return seen.bucket, seen.Clock, err
 }
 
 // ErrEvicts is matched when the server may evict buckets, now or once it has a maxmemory: a limit would be exceeded by
@@ -103,7 +161,7 @@ var ErrEvicts = errors.New("redisstore: redis may evict buckets")
 
 // check asks the server whether it can keep buckets.
 func (s *Store) check(ctx context.Context) error {
-	if _, err := s.load(ctx, ""); err != nil {
+	if _, err := s.see(ctx, ""); err != nil {
 		return fmt.Errorf("ask redis whether it can keep buckets "+
 			"(it needs EVAL, EVALSHA, GET, SET, TIME and INFO on %s*): %w", root, err)
 	}

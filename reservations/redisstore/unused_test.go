@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/embedded"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )

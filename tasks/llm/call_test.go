@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/internal/envelope"
-	judge "github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/line/envelope"
+	judge "github.com/headway-go/headway/internal/products/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -147,7 +147,10 @@ func TestRunCallFailures(t *testing.T) {
 // TestKindsOfFailures lists retried and permanent failures.
 func TestKindsOfFailures(t *testing.T) {
 	t.Parallel()
-	again := map[int]bool{401: true, 402: true, 408: true, 409: true, 425: true, 429: true, 498: true}
+	again := map[int]bool{
+		401: true, 402: true, 408: true, 409: true, 420: true, 425: true, 429: true, 430: true, 449: true, 498: true,
+		499: true,
+	}
 	for status := 400; status < 600; status++ {
 		for message, too := range map[string]bool{"no": false, "Request too large for gpt-4o": status == 429} {
 			answer := fixed{status, []byte(`{"error":{"message":"` + message + `"}}`)}

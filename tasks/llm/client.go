@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/httpcall"
-	"github.com/headway-go/headway/internal/intake"
-	"github.com/headway-go/headway/internal/openai"
-	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/api/httpcall"
+	"github.com/headway-go/headway/internal/api/openai"
+	"github.com/headway-go/headway/internal/calls/intake"
+	"github.com/headway-go/headway/internal/text/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -84,7 +84,7 @@ func (c *Client) Run(
 	called, end := traceCall(ctx, to, call.Request)
 	estimate, err := openai.Assess(string(to), call.Request)
 	if err != nil {
-		err = reservations.NotCalled(tasks.Permanent(err))
+		err = httpcall.NotCalled(tasks.Permanent(err))
 	} else {
 		answer, header, err = c.send(called, to, call.Request)
 	}

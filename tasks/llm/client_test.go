@@ -443,7 +443,7 @@ func TestTimeoutAndCancellation(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}
-	used, err := run(t.Context(), provider(t, llm.Config{Timeout: 20 * time.Millisecond}, hang), newChat(t, hello))
+	used, err := run(t.Context(), provider(t, llm.Config{Timeout: time.Second}, hang), newChat(t, hello))
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
@@ -509,6 +509,10 @@ func TestConfigFaults(t *testing.T) {
 		"base_url": {APIKey: secret, BaseURL: "127.0.0.1/v1"},
 		"sync":     {APIKey: secret, Sync: "sideways"},
 		"meters":   {APIKey: secret, Meters: map[string]string{"token": "tokens"}},
+
+		"header.connection":      {APIKey: secret, Header: http.Header{"connection": {"Upgrade"}}},
+		"header.Accept-Encoding": {APIKey: secret, Header: http.Header{"Accept-Encoding": {"br"}}},
+		"header.X-A":             {APIKey: secret, Header: http.Header{"X-A": {"b\x7f"}}},
 	} {
 		_, err := llm.NewClient(config)
 		if fault, ok := errors.AsType[*reservations.FieldError](err); !ok || fault.Field != field {

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/headway-go/headway/internal/httpcall"
-	"github.com/headway-go/headway/internal/intake"
-	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/api/httpcall"
+	"github.com/headway-go/headway/internal/api/openai"
+	"github.com/headway-go/headway/internal/calls/intake"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -89,6 +89,9 @@ func (c Config) validate() error {
 		if !httpguts.ValidHeaderFieldName(name) {
 			fault("header", "%.60q is not a valid name of a header", name)
 			continue
+		}
+		if httpcall.OfTransport(name) {
+			fault("header."+name, "can't be set: the transport sets it")
 		}
 		for _, value := range c.Header[name] {
 			if problem := httpcall.Sendable(value); problem != "" {

@@ -13,7 +13,7 @@
 // [Client.Run] fits into a worker's handler:
 //
 //	worker.Handle(w, func(ctx context.Context, job *worker.Job[llm.Call]) error {
-//		answer, err := client.Run(ctx, job.Args, job.Use, job.Saw)
+//		answer, err := client.Run(ctx, job.Args, job.Use, job.Observe)
 //		...
 //	})
 //
@@ -23,9 +23,10 @@
 //
 // # The provider's own count
 //
-// Most providers say with each answer what is left of their limits. [Client.Run] passes that to job.Saw, so that the
-// bucket goes down to it ([SyncDown]). That matters if another program spends the same limit, or if the provider counts
-// more than was estimated. A handler without job.Saw goes without. [ReadLimits] does so for a client of your own.
+// Most providers say with each answer what is left of their limits. [Client.Run] passes that to job.Observe, so that
+// the bucket goes down to it ([SyncDown]). That matters if another program spends the same limit, or if the provider
+// counts more than was estimated. A handler without job.Observe goes without. [ReadLimits] does so for a client of your
+// own.
 //
 // # Errors
 //
@@ -39,11 +40,10 @@
 // tool calls and empty content are answers. [Error].Unusable is set if something else came, such as a page or a stream.
 //
 // A refusal ([Error.Refused]) is a [reservations.RetryAfterError]: the bucket is blocked for the time that it names, at
-// most for the limit's max_block. Without a time, with a 402, and with a 401, the bucket pauses: see
-// [reservations.Limiter.Refuse]. A 401, 402, 429, 498, 503 and 529 is a refusal, and so is an error whose words say so.
-// A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is one only with a time. The time is in Retry-After or its kin, or
-// in the body (RetryInfo of Google, retry_after). Without these it is in the message ("try again in 2s"), or in the
-// resets of X-Ratelimit-* and the like.
+// most for the limit's max_block. Without a time, with a 402, and with a 401, the bucket pauses. A 401, 402, 429, 498,
+// 503 and 529 is a refusal, and so is an error whose words say so. A 403, 404, 408, 409, 423, 424, 425, 502 and 504 is
+// one only with a time. The time is in Retry-After or its kin, or in the body (RetryInfo of Google, retry_after).
+// Without these it is in the message ("try again in 2s"), or in the resets of X-Ratelimit-* and the like.
 //
 // The client itself never retries, because each attempt has to pass the limit. The texts of errors never hold the API
 // key.

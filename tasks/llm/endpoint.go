@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/api/openai"
 	"github.com/headway-go/headway/reservations"
 )
 

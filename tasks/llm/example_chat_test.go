@@ -14,7 +14,7 @@ import (
 )
 
 // A chat is charged for its largest usage, and settled for its real one. Call Run in a worker's handler, with job.Use
-// and job.Saw.
+// and job.Observe.
 func Example() {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

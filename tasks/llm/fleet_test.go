@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	judge "github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/inside"
+	judge "github.com/headway-go/headway/internal/products/provider"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/tasks/llm"
@@ -70,15 +71,15 @@ func (c scene) play(t *testing.T, mode llm.Sync) judge.Report {
 		limit := reservations.Limit{Name: "openai", Settle: settle, Meters: []reservations.Meter{
 			{
 				Name: llm.MeterRequests, Rate: fleetRequests, Period: time.Second, Capacity: c.burst * fleetRequests,
-				MaxReserved: reservations.Unlimited,
+				MaxReserved: 0,
 			},
 			{
 				Name: llm.MeterTokens, Rate: fleetTokens, Period: time.Second, Capacity: c.burst * fleetTokens,
-				MaxReserved: reservations.Unlimited,
+				MaxReserved: 0,
 			},
 		}}
 		f := &fleet{t: t, turn: make(chan struct{}, 1)}
-		if f.limiter, err = reservations.New(memstore.New(nil), []reservations.Limit{limit},
+		if f.limiter, err = reservations.New(memstore.New(), []reservations.Limit{limit},
 			reservations.Config{}); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func (f *fleet) attempt(ctx context.Context, chat llm.Call) bool {
 	_, failure := f.client.Run(ctx, chat, func(u reservations.Tokens) { used = u },
 		func(o reservations.Observation) { seen = &o })
 	if used != nil {
-		if _, err := f.limiter.Settle(ctx, charge, used, ""); err != nil {
+		if _, err := inside.Of(f.limiter).Settle(ctx, charge, used, ""); err != nil {
 			f.t.Error(err)
 		}
 	}
@@ -159,7 +160,7 @@ func (f *fleet) start(ctx context.Context, charge reservations.Charge) (hold tim
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 	for {
-		o, err := f.limiter.Start(ctx, charge)
+		o, err := inside.Of(f.limiter).Ask(ctx, charge)
 		if err != nil {
 			f.t.Error(err)
 			return 0, false

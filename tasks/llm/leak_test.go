@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks/llm"
 )
 

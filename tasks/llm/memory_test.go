@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/calls/intake"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )

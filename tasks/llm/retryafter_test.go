@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -35,11 +36,11 @@ func TestRefusedCalls(t *testing.T) {
 			1500 * time.Millisecond,
 		},
 		"overloaded": {503, headers{"Retry-After": "5"}, 5 * time.Second},
-		"a year":     {429, headers{"Retry-After": "31536000"}, reservations.MaxBlockMost},
+		"a year":     {429, headers{"Retry-After": "31536000"}, bucket.MaxBlockMost},
 		"a year, as a date": {
 			503,
 			headers{"Retry-After": "Sun, 21 Nov 2027 10:00:00 GMT", "Date": date},
-			reservations.MaxBlockMost,
+			bucket.MaxBlockMost,
 		},
 		"nothing":             {429, nil, 0},
 		"overloaded, nothing": {503, headers{"X-Ratelimit-Reset-Requests": "1s"}, 0},
@@ -75,7 +76,7 @@ func TestRefusedCalls(t *testing.T) {
 			"X-Ratelimit-Reset-Requests": "-1s",
 			"X-Ratelimit-Reset-Tokens":   "later",
 		}, 0},
-		"a reset in a thousand years": {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, reservations.MaxBlockMost},
+		"a reset in a thousand years": {429, headers{"X-Ratelimit-Reset-Requests": "1e12"}, bucket.MaxBlockMost},
 		"only tokens are named": {429, headers{
 			"X-Ratelimit-Remaining-Tokens": "7",
 			"X-Ratelimit-Reset-Tokens":     "3s",
@@ -91,7 +92,7 @@ func TestRefusedCalls(t *testing.T) {
 		"anthropic, in a year": {429, headers{
 			"Anthropic-Ratelimit-Tokens-Remaining": "0",
 			"Anthropic-Ratelimit-Tokens-Reset":     "2027-11-21T10:00:00Z", "Date": date,
-		}, reservations.MaxBlockMost},
+		}, bucket.MaxBlockMost},
 		"anthropic, no time": {429, headers{
 			"Anthropic-Ratelimit-Tokens-Remaining": "0",
 			"Anthropic-Ratelimit-Tokens-Reset":     "soon", "Date": date,

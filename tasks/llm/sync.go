@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/headway-go/headway/internal/httpcall"
-	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/api/httpcall"
+	"github.com/headway-go/headway/internal/api/openai"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -31,9 +31,9 @@ const (
 // contradictory or out of range are left out.
 //
 //	left, wait := llm.ReadLimits(res)
-//	job.Saw(reservations.Observation{Remaining: left, Age: time.Since(sent)})
+//	job.Observe(reservations.Observation{Remaining: left, Age: time.Since(sent)})
 //	if wait > 0 {
-//		return tasks.RetryAfter(wait, err)
+//		return reservations.RetryAfter(wait, err)
 //	}
 func ReadLimits(res *http.Response) (left reservations.Tokens, wait time.Duration) {
 	if kind, named := httpcall.Classify(res.StatusCode, res.Header, time.Now()); kind.Refuses() {

@@ -27,7 +27,7 @@ var all = []string{
 // recorded returns the headers of a recorded answer. TestReadHeaders of package openai names their sources.
 func recorded(t *testing.T, name string) http.Header {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "internal", "openai", "testdata", "headers", name+".http"))
+	f, err := os.Open(filepath.Join("..", "..", "internal", "api", "openai", "testdata", "headers", name+".http"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/internal/spantext"
+	"github.com/headway-go/headway/internal/api/genai"
+	"github.com/headway-go/headway/internal/api/openai"
 )
 
 // tracerName names what makes the spans.
@@ -26,47 +24,17 @@ func traceCall(
 	if !parent.IsRecording() {
 		return ctx, func(Answer, error) {}
 	}
-	operation, model := to.operation(), modelOf(request)
-	ctx, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, strings.TrimSpace(operation+" "+model),
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			semconv.GenAIOperationNameKey.String(operation), semconv.GenAIProviderNameOpenAI,
-			semconv.GenAIRequestModel(model)))
+	ctx, done := genai.Start(ctx, parent.TracerProvider().Tracer(tracerName), semconv.GenAIProviderNameOpenAI,
+		string(to), openai.ModelOf(request))
 	return ctx, func(a Answer, err error) {
-		defer span.End()
-		if err != nil {
-			span.SetStatus(codes.Error, spantext.Of(err.Error()))
-			if e, ok := errors.AsType[*Error](err); ok && e.StatusCode > 0 {
-				span.SetAttributes(semconv.HTTPResponseStatusCode(e.StatusCode))
-			}
-			return
+		r := genai.Result{Err: err}
+		if e, ok := errors.AsType[*Error](err); ok {
+			r.Status = e.StatusCode
 		}
-		span.SetAttributes(semconv.GenAIUsageInputTokens(int(a.Usage[MeterInput])),
-			semconv.GenAIUsageOutputTokens(int(a.Usage[MeterOutput])), semconv.GenAIResponseModel(modelOf(a.Body)))
-		if a.RequestID != "" {
-			span.SetAttributes(attribute.String("headway.provider.request_id", spantext.Of(a.RequestID)))
+		if err == nil {
+			r.Known, r.Input, r.Output = true, a.Usage[MeterInput], a.Usage[MeterOutput]
+			r.Model, r.RequestID = openai.ModelOf(a.Body), a.RequestID
 		}
+		done(r)
 	}
-}
-
-// operation is the endpoint in the words of the conventions for GenAI.
-func (e Endpoint) operation() string {
-	switch e {
-	case EndpointEmbeddings:
-		return "embeddings"
-	case EndpointCompletions:
-		return "text_completion"
-	case EndpointModerations:
-		return "moderation"
-	case EndpointChat, EndpointResponses:
-	}
-	return "chat"
-}
-
-// modelOf is the model that a request or an answer names, at most 100 bytes of it.
-func modelOf(body json.RawMessage) string {
-	var named struct {
-		Model string `json:"model"`
-	}
-	_ = json.Unmarshal(body, &named) // without a model then
-	return strings.ToValidUTF8(named.Model[:min(len(named.Model), 100)], "")
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/headway-go/headway/internal/estimates"
-	"github.com/headway-go/headway/internal/openai"
+	"github.com/headway-go/headway/internal/api/estimates"
+	"github.com/headway-go/headway/internal/api/openai"
 	"github.com/headway-go/headway/reservations"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/httpcall"
-	"github.com/headway-go/headway/internal/intake"
-	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/api/httpcall"
+	"github.com/headway-go/headway/internal/calls/intake"
+	"github.com/headway-go/headway/internal/text/redact"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -56,7 +56,7 @@ func (c *Client) send(ctx context.Context, r Request) (Answer, error) {
 	ctx, mark := httpcall.Watch(ctx, c.config.HTTPClient)
 	request, to, secret, err := c.request(ctx, r)
 	if err != nil {
-		return Answer{}, reservations.NotCalled(tasks.Permanent(err))
+		return Answer{}, httpcall.NotCalled(tasks.Permanent(err))
 	}
 	res, err := c.config.HTTPClient.Do(request)
 	if err != nil {

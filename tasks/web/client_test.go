@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
@@ -239,7 +239,9 @@ func TestKindsOfFailures(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "no, "+r.Header.Get("Authorization"))
 	})
-	again := map[int]bool{402: true, 408: true, 409: true, 425: true, 429: true, 498: true}
+	again := map[int]bool{
+		402: true, 408: true, 409: true, 420: true, 425: true, 429: true, 430: true, 449: true, 498: true, 499: true,
+	}
 	for status := 400; status < 600; status++ {
 		_, err := client.Run(t.Context(), web.Request{URL: fmt.Sprintf("%s/%d", url, status)}, nil)
 		if want := again[status] || status >= 500; errors.Is(err, tasks.ErrPermanent) == want || err == nil {
@@ -274,9 +276,14 @@ func TestRefusalsOfOtherServices(t *testing.T) {
 	t.Parallel()
 	address := testenv.Raw(t, "HTTP/1.1 429 Slow\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
 	client := newClient(t, web.Config{AllowHosts: []string{address}, Providers: map[string]string{
-		"own": "http://" + address + "/v1", "other": "https://api.example.com/v1",
+		"own": "http://" + address + "/v1", "other": "https://api.example.com/v1", "capital": "HTTP://" + address,
+		"another port": "http://127.0.0.1:1/v1", "another scheme": "https://" + address,
+		"a name that ends so": "http://evil." + address,
 	}})
-	for limit, elsewhere := range map[string]bool{"own": false, "other": true, "unnamed": false} {
+	for limit, elsewhere := range map[string]bool{
+		"own": false, "other": true, "unnamed": false, "capital": false, "another port": true, "another scheme": true,
+		"a name that ends so": true,
+	} {
 		r := web.Request{URL: "http://" + address + "/"}
 		r.Taken = []reservations.Charge{{Limit: "tenants"}, {Limit: limit}}
 		_, err := client.Run(t.Context(), r, nil)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/intake"
-	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/calls/intake"
+	"github.com/headway-go/headway/internal/text/redact"
 	"github.com/headway-go/headway/reservations"
 )
 

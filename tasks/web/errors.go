@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/httpcall"
+	"github.com/headway-go/headway/internal/api/httpcall"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks/web"
 )
 

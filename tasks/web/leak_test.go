@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/headway-go/headway/internal/api/httpcall"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -114,21 +114,12 @@ func (r Request) timeout(most time.Duration) time.Duration {
 	return most
 }
 
-// ownHeaders are the headers that the transport sets. An answer that a task had packed by Accept-Encoding would stay
-// packed, and nothing would find a secret in it.
-func ownHeaders() []string {
-	return []string{
-		"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
-		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	}
-}
-
 func checkHeader(name, value string) error {
 	field := fmt.Sprintf("header.%.60s", name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		return unsendable("header", "%.60q is not a valid name of a header", name)
-	case slices.Contains(ownHeaders(), textproto.CanonicalMIMEHeaderKey(name)):
+	case httpcall.OfTransport(name):
 		return unsendable(field, "can't be set by a request")
 	case !httpguts.ValidHeaderFieldValue(value):
 		return unsendable(field, "has a control character in its value")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
@@ -64,6 +64,11 @@ var faults = []struct {
 		web.Request{URL: "http://api.example", Header: map[string]string{"Transfer-Encoding": "chunked"}},
 	},
 	{"header.content-length", web.Request{URL: "http://api.example", Header: map[string]string{"content-length": "0"}}},
+	{"header.Upgrade", web.Request{URL: "http://api.example", Header: map[string]string{"Upgrade": "h2c"}}},
+	{"header.TE", web.Request{URL: "http://api.example", Header: map[string]string{"TE": "trailers"}}},
+	{"header.X-A", web.Request{URL: "http://api.example", Header: map[string]string{"X-A": "1\x7f"}}},
+	{"url", web.Request{URL: "http://api.example:port/"}},
+	{"url", web.Request{URL: "http://api.example/%zz"}},
 	{"body", web.Request{URL: "http://api.example", Body: json.RawMessage(`{"a":`)}},
 	{"ok", web.Request{URL: "http://api.example", OK: []int{200, 100}}},
 	{"timeout_seconds", web.Request{URL: "http://api.example", TimeoutSeconds: -1}},

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/headway-go/headway/internal/httpcall"
+	"github.com/headway-go/headway/internal/api/httpcall"
 )
 
 // Secret is a value that a worker may send for tasks, and the hosts that may receive it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/bench/contest"

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/internal/chart"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/simulate"
+	"github.com/headway-go/headway/internal/products/chart"
+	"github.com/headway-go/headway/internal/products/simulate"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // linesMost is how many meters a chart shows.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/period"
-	"github.com/headway-go/headway/internal/simulate"
+	"github.com/headway-go/headway/internal/products/simulate"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/period"
 	"github.com/headway-go/headway/reservations"
 )
 

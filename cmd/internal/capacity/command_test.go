@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/capacity"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 var update = flag.Bool("update", false, "write testdata again")
@@ -157,7 +157,7 @@ func TestErrors(t *testing.T) {
 		"nothing":       {nil, "nothing to simulate: say how calls arrive by --arrive 9/s"},
 		"two sources":   {[]string{"--arrive", "9/s", "--trace", "x"}, "exclude each other: name one source of calls"},
 		"zero rate":     {[]string{"--arrive", "0/s", "--tokens", "1"}, "--arrive 0/s must be above zero, e.g. 9/s"},
-		"no rate":       {[]string{"--arrive", "9"}, `--arrive: "9" must be a number and a period, e.g. 500/m`},
+		"no rate":       {[]string{"--arrive", "9"}, `--arrive: "9" must be a number, a slash and a period: 9/s a second`},
 		"negative time": {[]string{"--arrive", "9/s", "--for", "-1s"}, "--for -1s must be above zero"},
 		"no tokens":     {[]string{"--arrive", "9/s"}, `--tokens: limit "openai" has the meter "tokens"`},
 		"bad tokens": {

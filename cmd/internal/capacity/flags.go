@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headway-go/headway/cmd/internal/enqueue"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/simulate"
+	"github.com/headway-go/headway/internal/products/simulate"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -197,7 +197,7 @@ func (j *job) readBatch(
 	}
 	if len(b.Limits) == 0 && b.Model == "" {
 		for _, bucket := range p.Buckets {
-			b.Limits = append(b.Limits, bucket.Bucket())
+			b.Limits = append(b.Limits, bucket.Bucket().String())
 		}
 	}
 	source, err := simulate.NewSource(p, limits, j.seed)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // rowsMost is how many flows and meters a table shows.

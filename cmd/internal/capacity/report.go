@@ -3,7 +3,7 @@ package capacity
 import (
 	"time"
 
-	"github.com/headway-go/headway/internal/simulate"
+	"github.com/headway-go/headway/internal/products/simulate"
 )
 
 // report is what --json prints. Times are in seconds since the start.

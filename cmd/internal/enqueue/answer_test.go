@@ -9,8 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/openai/openai-go/v3"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // The command prints the answer of one request, or the reason why there is none yet.
@@ -46,7 +46,7 @@ func TestAnswerOfOne(t *testing.T) {
 		want string
 	}{
 		"failed":      {[]string{bad}, cli.ExitFailed, "no such thing"},
-		"unknown":     {[]string{"nobody"}, cli.ExitFailed, "there is no nobody in the queues"},
+		"unknown":     {[]string{"nobody"}, cli.ExitFailed, "there is no nobody in queue"},
 		"other queue": {[]string{id, "--queue", "other"}, cli.ExitFailed, `queue "other"`},
 		"whole batch": {[]string{"0123456789abcdef"}, cli.ExitFailed, "if 0123456789abcdef is a batch, `headway results " +
 			"0123456789abcdef --out -`"},

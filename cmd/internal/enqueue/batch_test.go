@@ -19,8 +19,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/openai/openai-go/v3"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // outputLine is a line of an output or error file, as in OpenAI's documentation, with the body in the types of
@@ -90,6 +90,9 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 	if last.Event != "ended" || last.Done != n || last.Waiting != 0 || last.Used == 0 || last.Reserved < last.Used ||
 		last.Cost == nil || *last.Cost <= 0 {
 		t.Errorf("the last line is %s", events[len(events)-1])
+	}
+	if c = w.call(t, "retry", last.ID, "--failed"); !strings.Contains(c.out, " has no failed requests: there is nothing") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	again := w.call(t, "batch", in, "--limit", "openai", "--wait", "--json")
 	var r result
@@ -207,7 +210,7 @@ func TestLeftOutLinesAreNamedBesideFailures(t *testing.T) {
 	if c.code != cli.ExitFailed {
 		t.Errorf("exit %d", c.code)
 	}
-	for _, want := range []string{"1 of 2 requests failed", "1 lines were left out", "line 2: method: missing"} {
+	for _, want := range []string{"1 of 2 requests failed", "1 line was left out", "line 2: method: missing"} {
 		if !strings.Contains(c.err, want) {
 			t.Errorf("%q is missing in %s", want, c.err)
 		}
@@ -291,8 +294,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 	w.work(t, nil)
 	c := w.call(t, "batch", in, "--limit", "openai", "--out", out)
-	if r := w.judge.Report(); c.code != cli.ExitOK || len(readLines(t, out)) != n || r.Accepted != n ||
-		r.Violations != 0 {
+	// A worker that can't stop in time leaves its calls to the next one.
+	if r := w.judge.Report(); c.code != cli.ExitOK || len(readLines(t, out)) != n || r.Accepted < n || r.Violations != 0 {
 		t.Errorf("exit %d, %d accepted, violations %+v: %s", c.code, r.Accepted, r.Refusals, c.err)
 	}
 }

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/chat"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/record"
-	"github.com/headway-go/headway/internal/requests"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/products/chat"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // cancelled is what `headway cancel --json` prints.
@@ -42,8 +41,8 @@ func (c cancelled) text() string {
 		began = fmt.Sprintf("batch %s was cancelled already: %d requests were cancelled before, %d are deleted now",
 			c.Batch, c.Before, c.Withdrawn)
 	}
-	text := fmt.Sprintf("%s, %d had ended, %d are running, %d were never enqueued", began, c.Ended,
-		c.Running, c.Never)
+	text := fmt.Sprintf("%s, %d had ended, %s running, %d were never enqueued", began, c.Ended,
+		cli.Plural(c.Running, "is", "are"), c.Never)
 	if c.Missing > 0 {
 		text += fmt.Sprintf(", %d are not in the queue any more", c.Missing)
 	}
@@ -97,14 +96,14 @@ BATCH:CUSTOM_ID" sends it again.`,
 	return c
 }
 
-// canGiveBack wants the limits of the batch to be in the file: reservations of an unknown limit can't be released. The
-// error is a *cli.UsageError.
+// canGiveBack wants the limits of the batch to be known, by the file or live workers: reservations of an unknown limit
+// can't be released. The error is a *cli.UsageError.
 func (s services) canGiveBack(b batches.Batch, file string) error {
 	for bucket := range strings.SplitSeq(b.Limit, batches.LimitsBetween) {
 		name, _, _ := strings.Cut(bucket, ":")
-		if _, err := s.Limiter.Limits().For(name, ""); err != nil {
-			return cli.Usage("batch %s is not cancelled: its requests take from limit %s, which %s lacks, so what they "+
-				"reserved could not be released; name the file of the workers with --config", b.ID, name, file)
+		if _, err := inside.Of(s.Limiter).Limits().For(name, ""); err != nil {
+			return cli.Usage("batch %s is not cancelled: its requests take from limit %s, which neither %s nor a live worker "+
+				"has, so what they reserved could not be released; name the file of the workers with --config", b.ID, name, file)
 		}
 	}
 	return nil
@@ -130,24 +129,14 @@ func (s services) cancel(ctx context.Context, b batches.Batch, file string) (can
 func (s services) withdraw(ctx context.Context, b batches.Batch, out io.Writer, r *cancelled) error {
 	bar := cli.NewProgress(out, "cancelled", b.Lines)
 	defer bar.Close()
-	for c, err := range s.finder().Chunks(ctx, b) {
+	for taken, err := range s.finder().TakeBack(ctx, b, s.Scheduler.Delete) {
+		r.Ended += taken.Ended
+		r.Withdrawn += len(taken.Withdrawn)
+		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
 		if err != nil {
 			return err
 		}
-		withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, c.IDs...)
-		var named []batches.Named
-		for i, task := range withdrawn {
-			if task != nil {
-				named = append(named, batches.Named{Line: c.Refs[i].Line, CustomID: requests.CustomID(task.Payload())})
-			}
-		}
-		r.Ended += c.Ended
-		r.Withdrawn += len(named)
-		r.Left = max(0, b.Requests-r.Ended-r.Withdrawn)
-		if err = cmp.Or(err, s.Batches.Name(context.WithoutCancel(ctx), b.ID, named)); err != nil {
-			return err
-		}
-		bar.Set(c.To)
+		bar.Set(taken.To)
 	}
 	return s.tellApart(ctx, b, r)
 }
@@ -213,12 +202,20 @@ func (s services) cancelOne(
 	if err != nil {
 		return err
 	}
-	withdrawn, err := s.Scheduler.Withdraw(ctx, b.Queue, ref.TaskID())
+	withdrawn, err := s.Scheduler.Delete(ctx, b.Queue, ref.TaskID())
 	if err != nil {
 		return err
 	}
 	task := withdrawn[0]
 	if task == nil {
+		r, ended, failed := s.Batches.Find(ctx, b.ID, ref.Line)
+		if failed != nil {
+			return failed
+		}
+		if ended && r.Failure != nil && r.Failure.Code == codeRequestCancelled {
+			return cli.Print(env.Out, asJSON, cancelled{Batch: b.ID, Before: 1},
+				fmt.Sprintf("request %s of batch %s was cancelled already", cli.Line(customID), b.ID))
+		}
 		return fmt.Errorf("request %q of batch %s is not cancelled: it runs or has ended", customID, b.ID)
 	}
 	q, ok := chat.Request(task.Type(), task.Payload())

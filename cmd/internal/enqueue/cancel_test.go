@@ -17,9 +17,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -28,7 +32,7 @@ import (
 func TestCancelledWhileItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const n = chunk + 20
+	const n = batch.ChunkLines + 20
 	in, errs := write(t, "in.jsonl", chats(n)), filepath.Join(t.TempDir(), "err.jsonl")
 	store := w.store(t)
 	var told bytes.Buffer
@@ -110,8 +114,8 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-// insert stores a document that no command writes.
-func (w *world) insert(t *testing.T, collection string, document bson.M) {
+// insert stores a document that no command writes. A nil body leaves the stored one.
+func (w *world) insert(t *testing.T, collection, key string, head, body bson.M) {
 	t.Helper()
 	address, err := url.Parse(w.env["MONGODB_URI"])
 	if err != nil {
@@ -122,8 +126,19 @@ func (w *world) insert(t *testing.T, collection string, document bson.M) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
-	database := client.Database(strings.Trim(address.Path, "/"))
-	if _, err = database.Collection(batches.Prefix+collection).InsertOne(t.Context(), document); err != nil {
+	in := mongostore.Documents(client.Database(strings.Trim(address.Path, "/")))
+	err = documents.UpdateOne(t.Context(), in.Collection(collection), documents.Change{
+		Key: key, Apply: func(d *documents.Document) (_ bool, err error) {
+			if collection == "batches" {
+				d.Group, d.At = "batches", time.Now()
+			}
+			if d.Head, err = bson.Marshal(head); err == nil && body != nil {
+				d.Body, err = bson.Marshal(body)
+			}
+			return true, err
+		},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,7 +148,7 @@ func TestCancelThatFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := batchOf(t, w.call(t, "batch", write(t, "in.jsonl", chats(3)), "--limit", "openai"))
-	w.insert(t, "results", bson.M{"_id": id + "/000000001", "custom": "c1", "status": "done", "at": "no time"})
+	w.insert(t, "results", id+"/000000001", bson.M{"custom": "c1", "status": 5}, nil)
 	c := w.call(t, "cancel", id)
 	if b, err := w.store(t).Batch(t.Context(), id); err != nil || b.State != batches.StateOpen {
 		t.Errorf("%+v, %v", b, err)
@@ -220,7 +235,7 @@ func TestCancelWithoutTheLimit(t *testing.T) {
 	w.config = write(t, "headway.yaml", "limits: {other: {meters: {requests: 5/m}}}")
 	c := w.call(t, "cancel", id)
 	if c.code != cli.ExitUsage || c.out != "" || strings.Count(c.err, "\n") != 1 ||
-		!strings.Contains(c.err, "take from limit openai, which "+w.config+" lacks") {
+		!strings.Contains(c.err, "take from limit openai, which neither "+w.config+" nor a live") {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 	w.config = good
@@ -245,16 +260,14 @@ func TestTasksBehindACancelledBatch(t *testing.T) {
 		w.call(t, "batch", write(t, "second.jsonl", chats(3)), "--limit", "openai", "--flow", "both"))
 	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
+	testenv.Serve(t, client, "default")
 	s, err := scheduler.New(client, nil, scheduler.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expected := func() (time.Duration, *scheduler.Waiting) {
 		t.Helper()
-		e, err := s.Explain(t.Context(), scheduler.Task{Queue: "default", ID: batchref.Ref{
-			Batch: second,
-			Line:  3,
-		}.TaskID()})
+		e, err := s.Explain(t.Context(), "default", batchref.Ref{Batch: second, Line: 3}.TaskID())
 		if err != nil || e.Waits == nil {
 			t.Fatalf("%+v, %v", e, err)
 		}

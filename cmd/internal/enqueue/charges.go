@@ -4,8 +4,9 @@ import (
 	"context"
 	"io"
 
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -27,7 +28,11 @@ type Batch struct {
 // names the faulty lines: a *cli.UsageError.
 func (b Batch) Charges(ctx context.Context, each func(line int, charges []reservations.Charge)) error {
 	t := target{file: b.Config, limits: b.Limits, large: true, common: b.Terms}
-	s, err := t.load(b.Model)
+	c, err := config.Load(b.Config)
+	if err != nil {
+		return err
+	}
+	s, err := t.source(c, b.Model)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A result that was damaged by hand ends no command: it is named by its line, and the others are written, listed and
@@ -19,12 +20,15 @@ func TestDamagedResults(t *testing.T) {
 	id := w.opened(t, 5, 3*time.Second, 2*time.Second)
 	request := `{"custom_id":"c5","method":"POST","url":"/v1/chat/completions",` +
 		`"body":{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":5}}`
-	for _, document := range []bson.M{
-		{"_id": id + "/000000003", "custom": "c3", "status": "done", "code": 200, "at": "never"},
-		{"_id": id + "/000000004", "custom": "c4", "status": "failed", "tries": "none"},
-		{"_id": id + "/000000005", "custom": "c5", "status": "failed", "at": time.Now(), "code": 500, "request": request},
+	for line, d := range map[int]struct{ head, body bson.M }{
+		3: {bson.M{"custom": "c3", "status": "done", "code": 200, "at": "never"}, nil},
+		4: {bson.M{"custom": "c4", "status": "failed", "tries": "none"}, nil},
+		5: {
+			bson.M{"custom": "c5", "status": "failed", "at": time.Now(), "code": 500, "kept": true},
+			bson.M{"request": request},
+		},
 	} {
-		w.insert(t, "results", document)
+		w.insert(t, "results", fmt.Sprintf("%s/%09d", id, line), d.head, d.body)
 	}
 	out, errs := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "errs")
 	c := w.call(t, "results", id, "--out", out, "--errors", errs)

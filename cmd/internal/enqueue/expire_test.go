@@ -7,8 +7,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // Requests that would start after --start-by are not enqueued, and get a result at once.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/batchref"
 )
 
 // failedRequest is a line of `headway status BATCH --failed`.

@@ -4,12 +4,16 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/shell"
+	rules "github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -35,6 +39,9 @@ type figures struct {
 	Unsent   int        `json:"lines_not_enqueued,omitempty"`
 	causes
 
+	bucket    cause.Cause   // why nothing starts in the last limit
+	bucketFor time.Duration // and for how long
+
 	measured bool          // the rates cover enough time to outweigh a burst at the beginning
 	stalled  time.Duration // how long no request has ended; zero if that is ordinary
 	unseen   int           // of the cancelled: not known to be deleted
@@ -42,10 +49,11 @@ type figures struct {
 
 // causes are why requests of a batch wait or fail.
 type causes struct {
-	Workers *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
-	Paused  bool   `json:"paused,omitempty"`  // the queue is
-	Lacking string `json:"lacking,omitempty"` // what the next task needs and no live worker has
-	remedy  string // ends Lacking
+	Workers   *int   `json:"workers,omitempty"` // that take from the queue, where that was looked up
+	elsewhere int    // workers that take from other queues only
+	Paused    bool   `json:"paused,omitempty"`  // the queue is
+	Lacking   string `json:"lacking,omitempty"` // what the next task needs and no live worker has, or one returned it for
+	remedy    string // ends Lacking
 	// requests that have no result, and whose tasks are not in the queue
 	Missing int `json:"not_in_queue,omitempty"`
 	// where all that wait were running on workers that are gone: how many
@@ -137,6 +145,9 @@ func (f *figures) resend() string {
 	if f.Model != "" {
 		flags = append(flags, "--model", f.Model)
 	}
+	if f.FailuresMost > 0 { // left out, nothing would stop it
+		flags = append(flags, "--max-failures", strconv.Itoa(f.FailuresMost))
+	}
 	name := f.Name
 	if name == standardInput {
 		name = "-"
@@ -180,7 +191,8 @@ func (f *figures) estimate(l batches.Pace, view reservations.View) {
 	if f.Waiting == 0 || f.Lost > 0 || f.State == batches.StateCancelled {
 		return
 	}
-	f.Blocked, f.Stopped = view.Blocked.Seconds(), view.Refusing.Sentence()
+	f.Blocked, f.Stopped = view.Blocked.Seconds(), rules.Reason(view.Refusing).Sentence()
+	f.bucket, f.bucketFor = state.NewBucket(view).Cause()
 	floor = math.Max(floor, f.Blocked)
 	measured, ok := l.Left(f.Waiting)
 	switch {

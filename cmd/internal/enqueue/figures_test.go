@@ -8,18 +8,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/batchref"
 )
 
 // A rate above the limit while the bucket empties does not read like a violation.
 func TestBurstIsNamed(t *testing.T) {
 	t.Parallel()
 	for taken, want := range map[float64]string{
-		2925: "; 2925 requests/m: the limit's 500/m and a saved burst;", 501: "; 501 of 500 requests/m;",
-		20: "; 20 of 500 requests/m;",
+		2925: "; 2925 requests/m: the limit's 500/m and a saved burst;",
+		501:  "; 501 requests/m: the limit's 500/m and a saved burst;",
+		500:  "; 500 of 500 requests/m;", 20: "; 20 of 500 requests/m;",
 	} {
 		f := figures{
 			Progress: batches.Progress{Batch: batches.Batch{Requests: 3000}, Counts: batches.Counts{Done: 591}},
@@ -89,6 +92,25 @@ func TestModelsWithoutAPrice(t *testing.T) {
 	f := newFigures(batches.Progress{Models: models})
 	if f.price(map[string]config.Price{"z": {}}); !slices.Equal(f.Unpriced, want) {
 		t.Errorf("%q, want %q", f.Unpriced, want)
+	}
+}
+
+// A limit that its provider has stopped is the end that the table of batches shows.
+func TestAStoppedLimitIsTheEnd(t *testing.T) {
+	t.Parallel()
+	left := 18.
+	f := newFigures(batches.Progress{Batch: batches.Batch{
+		Limit: "tenants:a, openai", State: batches.StateOpen, Requests: 5, Lines: 5, Enqueued: 5,
+	}})
+	f.Stopped, f.Blocked, f.Left, f.LeftBy = "the provider does not accept the key", 18, &left, byLimit
+	f.bucket, f.bucketFor = cause.Stopped("openai", "key"), 2*time.Hour
+	const want = "limit openai has stopped, because the provider does not accept the key, for 2h0m now; it is asked " +
+		"again in 18s; set the key, and restart the workers; `headway limits unblock openai` asks at once"
+	if text, short := f.end(); text != want || short != "stopped" {
+		t.Errorf("%q, %q", text, short)
+	}
+	if text := f.text(); strings.Count(text, "has stopped") != 1 {
+		t.Error(text)
 	}
 }
 

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 // text is the figures on one line.
@@ -53,7 +54,7 @@ func (f *figures) parts() []string {
 // text is the rate beside the limit's. A rate above that is no violation: the bucket had saved a burst.
 func (r rate) text() string {
 	meter, per := strings.ReplaceAll(r.Meter, "_", " "), periodText(r.Period)
-	if r.Taken > 1.05*r.Allowed {
+	if r.Taken > r.Allowed {
 		return fmt.Sprintf("%s %s/%s: the limit's %s/%s and a saved burst", cli.Amount(r.Taken), meter, per,
 			cli.Amount(r.Allowed), per)
 	}
@@ -72,12 +73,8 @@ func (f *figures) why() (parts []string) {
 	if f.State != batches.StateOpen {
 		return parts
 	}
-	if f.Stopped != "" {
-		parts = append(parts, fmt.Sprintf("limit %s has stopped: %s; it is asked again in %s",
-			lastBucket(f.Limit).Bucket(), f.Stopped, leftText(f.Blocked)))
-	} else if f.Blocked > 0 {
-		parts = append(parts, fmt.Sprintf("the provider refuses calls: limit %s is blocked for %s",
-			lastBucket(f.Limit).Bucket(), leftText(f.Blocked)))
+	if f.bucket.Kind != "" && f.Stopped == "" { // a stop is the end that is known
+		parts = append(parts, f.bucket.Text+", for "+leftText(f.bucketFor.Seconds())+" more")
 	}
 	if f.Unsent > 0 {
 		parts = append(parts, fmt.Sprintf("lines %d to %d are not enqueued: if their command has ended, `%s` goes on there",
@@ -112,6 +109,9 @@ func (f *figures) end() (text, short string) {
 		text = short + " left, by the limit"
 	}
 	switch {
+	case f.State == batches.StateCancelled && f.StoppedBy != "":
+		return fmt.Sprintf("stopped at %s (--max-failures): `%s` goes on",
+			cli.Plural(f.FailuresMost, "failed request", "failed requests"), f.resend()), "stopped"
 	case f.State == batches.StateCancelled:
 		return "cancelled", "cancelled"
 	case f.Ended != nil:
@@ -123,15 +123,20 @@ func (f *figures) end() (text, short string) {
 		return fmt.Sprintf("%s not in the queue any more, as if Redis had lost its data: `%s` enqueues the rest again",
 			cli.Plural(f.Missing, "request is", "requests are"), f.resend()), "not in the queue"
 	case f.Paused:
-		return fmt.Sprintf("nothing runs: queue %q is paused", f.Queue), "paused"
+		paused := cause.Paused(f.Queue)
+		return paused.Text + "; " + paused.Remedy, "paused"
 	case f.Lacking != "":
-		return fmt.Sprintf("no live worker has %s; %s", f.Lacking, f.remedy), "no worker"
+		return f.Lacking + "; " + f.remedy, "no worker"
 	case f.rests():
-		return fmt.Sprintf("nothing runs: no worker takes from queue %q", f.Queue), "no worker"
+		unserved := cause.Unserved(f.Queue, f.elsewhere)
+		return unserved.Text + "; " + unserved.Remedy, "no worker"
 	case f.Lost > 0:
 		return fmt.Sprintf("nothing runs: %s on workers that are gone; asynq puts them back in %s to %s",
 			cli.Plural(f.Lost, "request was", "requests were"), leftText(f.lostIn.Seconds()),
 			leftText((f.lostIn + asynqdb.RecoverEvery).Seconds())), "worker gone"
+	case f.Stopped != "":
+		return fmt.Sprintf("%s, for %s now; it is asked again in %s; %s", f.bucket.Text, leftText(f.bucketFor.Seconds()),
+			leftText(f.Blocked), f.bucket.Remedy), "stopped"
 	case f.stalled > 0:
 		quiet := leftText(f.stalled.Seconds())
 		return fmt.Sprintf("%s; nothing has ended for %s: requests wait, take long, or come back from a worker that "+

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A file that could not be written hours later is reported before any request is sent.
@@ -96,5 +96,25 @@ func TestAFullDisk(t *testing.T) {
 	if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK ||
 		len(readLines(t, out)) != 3 {
 		t.Errorf("exit %d: %s", c.code, c.err)
+	}
+}
+
+// A file of another form gets one hint, and no fault for each of its lines.
+func TestFilesOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"id,prompt\n1,hi\n2,ho\n":        "standard input is a table (CSV), and a batch has one JSON object a line",
+		"[" + line("a", 10) + "]":        "jq -c '.[]' FILE",
+		"[\n" + line("a", 10) + ",\n{}]": "standard input is a JSON array",
+		"{\n  \"custom_id\": \"a\"\n}":   "jq -c . FILE",
+	} {
+		for _, args := range [][]string{nil, {"--skip-invalid"}, {"--dry-run"}} {
+			c := enqueueCommand(t, text, append([]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig},
+				args...)...)
+			if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || strings.Contains(c.err, "line 1") ||
+				c.pending(t) != 0 {
+				t.Errorf("%q of %q: exit %d: %s", args, text, c.code, c.err)
+			}
+		}
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/chat"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/provider"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/chat"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -123,8 +123,9 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recorder.TakeBack(t.Context(), queue, server.Scheduler().Delete)
 	chat.HandleAll(server, chat.Only(client), requests, recorder, nil,
-		&chat.Unusable{Redis: queue, Log: quiet})
+		&chat.Unusable{Redis: queue, Log: quiet}, nil)
 	inspector := asynq.NewInspectorFromRedisClient(queue)
 	before, _ := inspector.Servers()
 	if err = server.Start(t.Context()); err != nil {
@@ -141,7 +142,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 			return
 		}
 		ended = true
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
 		if err := server.Stop(ctx); err != nil {
 			t.Error(err)

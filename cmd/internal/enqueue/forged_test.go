@@ -7,9 +7,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
@@ -36,7 +37,7 @@ func TestArchivedTasksOfOthers(t *testing.T) {
 	} {
 		line++
 		payload, err := json.Marshal(web.Request{
-			URL: "https://api.example/", Terms: tasks.Terms{CustomID: "named", Batch: c.ref},
+			URL: "https://api.example/", Terms: tasks.Terms{CustomID: "named", Batch: (*tasks.BatchRef)(c.ref)},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -51,4 +52,44 @@ func TestArchivedTasksOfOthers(t *testing.T) {
 			t.Errorf("%s: %v, %v, %+v", c.name, err, ended, r)
 		}
 	}
+}
+
+// A task that has the ID of a request's next round, and is archived as forged, does not keep the request without a
+// result: it fails in that round, and can be sent again.
+func TestTheNextRoundIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	upstream := &refusing{}
+	upstream.on.Store(true)
+	w.work(t, upstream)
+	in := write(t, "in.jsonl", chatLine("bad", "never works"))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai", "--wait"))
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: w.redis.Addr()})
+	defer func() { _ = client.Close() }()
+	ref := batchref.Ref{Batch: id, Line: 1, Round: 1}
+	payload, err := json.Marshal(web.Request{
+		URL: "https://api.example/", Terms: tasks.Terms{Batch: (*tasks.BatchRef)(&ref)},
+	})
+	if err == nil {
+		_, err = client.Enqueue(asynq.NewTask(web.TaskType, payload), asynq.TaskID(ref.TaskID()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, func(q *asynq.QueueInfo) bool { return q.Archived == 2 })
+	upstream.on.Store(false)
+	if c := w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {
+		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c := w.call(t, "status", id, "--failed"); !strings.Contains(c.out, record.ErrForged.Error()[:40]) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	if c := w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK || !strings.Contains(c.out, "1 failed request is") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+	store := w.store(t)
+	w.until(t, func(*asynq.QueueInfo) bool {
+		r, ended, err := store.Find(t.Context(), id, 1)
+		return err == nil && ended && !r.Failed() && r.CustomID == "bad" && r.Round == 2
+	})
 }

@@ -3,13 +3,14 @@ package enqueue
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/pause"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A command that is interrupted while it enqueues prints its progress, and writes the answers so far.
@@ -36,7 +37,8 @@ func TestInterruptedWhileEnqueueing(t *testing.T) {
 	interrupt()
 	code := <-ended
 	if text := errs.String(); code != cli.ExitInterrupted || !strings.Contains(text, "interrupted") ||
-		!strings.Contains(text, "of 8000 requests were enqueued") || len(readLines(t, out)) != 0 {
+		!strings.Contains(text, "of 8000 requests were enqueued (the same command goes on there; `headway cancel ") ||
+		len(readLines(t, out)) != 0 {
 		t.Errorf("exit %d: %s", code, text)
 	}
 }
@@ -48,20 +50,19 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		workers, paused bool
 		want            string
 	}{
-		"served": {workers: true, want: "; the workers go on, and so does the same command\n"},
+		"served": {workers: true, want: "; the workers go on; the same command follows them again"},
 		"no worker": {
-			want: `; no worker takes from queue "default", so the others wait until one does; the same command goes on` + "\n",
+			want: `; no worker takes from queue default, so the others wait until one does; the same command goes on`,
 		},
 		"paused": {
 			workers: true, paused: true,
-			want: `; queue "default" is paused, so the others wait until it is resumed; the same command goes on` +
-				"\n",
+			want: `; queue default is paused, so the others wait until it is resumed; the same command goes on`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			in := write(t, "in.jsonl", chats(3))
+			in, out := write(t, "in.jsonl", chats(3)), filepath.Join(t.TempDir(), "out.jsonl")
 			if sent := w.call(t, "batch", in, "--limit", "openai"); sent.code != cli.ExitOK {
 				t.Fatalf("exit %d: %s", sent.code, sent.err)
 			}
@@ -82,14 +83,35 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 			defer interrupt()
 			progress := &lineSignal{line: "0 of 3 done", call: interrupt}
 			code := cli.Run(ctx, rootCommand, []string{
-				"batch", in, "--limit", "openai", "--wait", "--config",
+				"batch", in, "--limit", "openai", "--out", out, "--config",
 				w.config,
 			},
 				cli.Environment{Getenv: w.getenv, Out: progress, Err: progress})
 			if text := progress.text.String(); code != cli.ExitInterrupted ||
-				!strings.HasSuffix(text, "interrupted: 0 of 3 requests have ended"+c.want) {
+				!strings.Contains(text, "interrupted: 0 of 3 requests have ended; 0 answers are in "+out+c.want) ||
+				!strings.HasSuffix(text, "; `headway cancel "+batchOf(t, call{out: text})+"` stops it\n") {
 				t.Errorf("exit %d: %s", code, text)
 			}
 		})
+	}
+}
+
+// An interruption before the first look at the results counts the requests that had ended before.
+func TestInterruptedBeforeTheFirstLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "in.jsonl", chats(3))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai"))
+	if c := w.call(t, "cancel", id+":c1"); c.code != cli.ExitOK {
+		t.Fatalf("exit %d: %s", c.code, c.err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	progress := &lineSignal{line: "1 already ended", call: interrupt}
+	code := cli.Run(ctx, rootCommand, []string{"batch", in, "--limit", "openai", "--wait", "--config", w.config},
+		cli.Environment{Getenv: w.getenv, Out: progress, Err: progress})
+	if text := progress.text.String(); code != cli.ExitInterrupted ||
+		!strings.Contains(text, "interrupted: 1 of 3 requests have ended; ") {
+		t.Errorf("exit %d: %s", code, text)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A key that a store would change, or that is too long for a bucket, is refused before any request is sent.

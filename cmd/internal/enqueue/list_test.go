@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 func someFigures() []figures {
@@ -51,7 +51,7 @@ func TestListOnAPipe(t *testing.T) {
 			"12345 " +
 			" 0       87655    at least 1h2m left, by the limit",
 		`0123456799abcdef  2026-11-21T23:00:00Z  in.jsonl                                  openai                ` +
-			`0      0       300      nothing runs: no worker takes from queue "default"`,
+			`0      0       300      no worker takes from queue default; start one`,
 		"f4261f973c1e0c74  2026-11-21T23:00:00Z  in.jsonl                                  openai                " +
 			"300   " +
 			" 0       0        all have ended",
@@ -127,11 +127,9 @@ func TestListBesideMalformedBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := w.opened(t, 2)
-	w.insert(t, "batches", bson.M{"_id": "malformed-record", "created": "no time", "state": "open"})
-	w.insert(t, "batches", bson.M{"_id": "malformed-result", "created": time.Now(), "state": "open", "lines": 1})
-	w.insert(t, "results", bson.M{
-		"_id": "malformed-result/000000001", "custom": "c1", "status": "done", "at": "no time",
-	})
+	w.insert(t, "batches", "malformed-record", bson.M{"created": "no time", "state": "open"}, nil)
+	w.insert(t, "batches", "malformed-result", bson.M{"created": time.Now(), "state": "open", "lines": 1}, nil)
+	w.insert(t, "results", "malformed-result/000000001", bson.M{"custom": "c1", "status": 5}, nil)
 	for _, args := range [][]string{{"status"}, {"status", "--json"}} {
 		c := w.call(t, args...)
 		if c.code != cli.ExitFailed || !strings.Contains(c.out, good) ||

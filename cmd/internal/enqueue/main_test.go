@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // TestMain runs this binary as the command itself if a test needs a process.
@@ -287,8 +287,8 @@ limits:
   openai: {priorities: {interactive: 9, batch: 1}, meters: {requests: 10/s, tokens: 10000/s}}
 `
 
-// Flow and priority apply to every limit, for any kind of request. A batch without a flow is a flow of its own in its
-// first limit.
+// Flow and priority apply to every limit, for any kind of request. A batch without a flow is a flow of its own in each
+// limit.
 func TestFlowAndPriority(t *testing.T) {
 	t.Parallel()
 	file := write(t, "sharing.yaml", sharingConfig)
@@ -312,7 +312,7 @@ func TestFlowAndPriority(t *testing.T) {
 		}
 		for _, charges := range charged {
 			first, last := charges[0], charges[1]
-			if first.Priority != "interactive" || last.Priority != "interactive" || last.Flow != tc.flow ||
+			if first.Priority != "interactive" || last.Priority != "interactive" || first.Flow != last.Flow ||
 				tc.flow != "" && first.Flow != tc.flow || tc.flow == "" && len(first.Flow) != 16 {
 				t.Errorf("%s takes %+v", name, charges)
 			}

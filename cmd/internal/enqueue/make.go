@@ -8,10 +8,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -29,7 +30,7 @@ type request struct {
 // of makes the task that of its line in a batch.
 func (r request) of(b batches.Batch, round int) tasks.Args {
 	ref := batchref.Ref{Batch: b.ID, Line: r.line.Number, Round: round}.Signed(b.Key)
-	r.Batch = &ref
+	r.Batch = (*tasks.BatchRef)(&ref)
 	return r.args
 }
 
@@ -135,7 +136,7 @@ func (s *source) check(task tasks.Charger) error {
 		}
 	}
 	for _, charge := range charges {
-		limit, _ := s.checker.Limits().For(charge.Limit, "") // valid ones have a limit
+		limit, _ := inside.Of(s.checker).Limits().For(charge.Limit, "") // valid ones have a limit
 		for _, m := range limit.Meters {
 			if n := charge.Tokens[m.Name]; !s.large && m.Cap() > 0 && n > m.Cap() {
 				return fmt.Errorf("reserves %s %s, %w of %s of limit %s: it would wait for a full bucket, and all others "+

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // odd answers each request with the status and the body that its model names, without a network.

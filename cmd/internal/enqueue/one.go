@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/filekind"
-	"github.com/headway-go/headway/internal/openai"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/shell"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/api/openai"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/internal/text/filekind"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 // enqueued is what `headway enqueue --json` prints.
@@ -163,7 +163,7 @@ func enqueueOne(
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	from, err := t.load(asked.Model)
+	from, err := t.load(c.Context(), env, asked.Model)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func enqueueOne(
 		return err
 	}
 	if p.wait {
-		return awaitAnswer(c.Context(), env, scheduler.Task{Queue: info.Queue, ID: info.ID})
+		return awaitAnswer(c.Context(), env, waitlist.Task{Queue: info.Queue, ID: info.ID})
 	}
 	return cli.Print(env.Out, p.asJSON, enqueued{
 		ID: info.ID, Queue: info.Queue, State: info.State.String(),
@@ -194,7 +194,7 @@ func enqueueOne(
 const answerEvery = 200 * time.Millisecond
 
 // awaitAnswer prints the answer of a task when it has ended; in JSON where it has no text of a model.
-func awaitAnswer(ctx context.Context, env cli.Environment, t scheduler.Task) error {
+func awaitAnswer(ctx context.Context, env cli.Environment, t waitlist.Task) error {
 	client, err := connect.Redis(ctx, env.Getenv)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ The exit code is 1 where there is no answer, or none yet; the error says what be
 	c.Flags().StringVar(&queue, "queue", "", "look in this `queue` only")
 	c.Flags().BoolVar(&asText, "text", false, "print the text of the answer alone")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		text, err := answerOf(c.Context(), env, scheduler.Task{Queue: queue, ID: args[0]})
+		text, err := answerOf(c.Context(), env, waitlist.Task{Queue: queue, ID: args[0]})
 		if err != nil {
 			return err
 		}
@@ -260,32 +260,9 @@ The exit code is 1 where there is no answer, or none yet; the error says what be
 	return c
 }
 
-// writtenIn returns what the model wrote: of a chat, a completion or a response. Several choices are paragraphs.
+// writtenIn returns what the model wrote.
 func writtenIn(answer string) (string, error) {
-	var a struct {
-		Choices []struct {
-			Text    string `json:"text"`
-			Message struct {
-				Content string `json:"content"`
-			} `json:"message"`
-		} `json:"choices"`
-		Output []struct {
-			Content []struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		} `json:"output"`
-	}
-	_ = json.Unmarshal([]byte(answer), &a) // an answer of another form has no text
-	var texts []string
-	for _, c := range a.Choices {
-		texts = append(texts, c.Message.Content+c.Text)
-	}
-	for _, o := range a.Output {
-		for _, c := range o.Content {
-			texts = append(texts, c.Text)
-		}
-	}
-	if text := strings.TrimSpace(strings.Join(texts, "\n\n")); text != "" {
+	if text := openai.Written([]byte(answer)); text != "" {
 		return text, nil
 	}
 	return "", errors.New("the answer has no text of a model; without --text it is printed as it came")
@@ -293,7 +270,7 @@ func writtenIn(answer string) (string, error) {
 
 // answerOf is the answer that Redis keeps of a task, looked for in all queues where none is named. The beginning of its
 // ID is enough.
-func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (string, error) {
+func answerOf(ctx context.Context, env cli.Environment, t waitlist.Task) (string, error) {
 	if err := notOfBatch(t.ID); err != nil {
 		return "", err
 	}
@@ -316,7 +293,7 @@ func answerOf(ctx context.Context, env cli.Environment, t scheduler.Task) (strin
 		if failed = notOfBatch(id); failed != nil {
 			return "", failed
 		}
-		info, err = infoOf(ctx, client, scheduler.Task{Queue: queue, ID: id})
+		info, err = infoOf(ctx, client, waitlist.Task{Queue: queue, ID: id})
 	}
 	if err != nil {
 		return "", err
@@ -335,20 +312,14 @@ func notOfBatch(id string) error {
 }
 
 // infoOf is what asynq stores of a task, in all queues where none is named.
-func infoOf(ctx context.Context, client redis.UniversalClient, t scheduler.Task) (*asynq.TaskInfo, error) {
-	if t.Queue == "" {
-		s, err := scheduler.New(client, nil, scheduler.Config{})
-		if err != nil {
-			return nil, err
-		}
-		found, err := s.Find(ctx, t.ID)
-		if err != nil {
-			return nil, err
-		}
-		if t = found[0]; len(found) > 1 {
-			return nil, cli.Usage("task %s is in several queues, such as %q and %q: name one with --queue", t.ID, t.Queue,
-				found[1].Queue)
-		}
+func infoOf(ctx context.Context, client redis.UniversalClient, t waitlist.Task) (*asynq.TaskInfo, error) {
+	queues, err := asynqdb.New(client).QueuesOf(ctx, t.Queue, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if t.Queue = queues[0]; len(queues) > 1 {
+		return nil, cli.Usage("task %s is in several queues, such as %q and %q: name one with --queue", t.ID, t.Queue,
+			queues[1])
 	}
 	info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(t.Queue, t.ID)
 	if err != nil {
@@ -361,7 +332,7 @@ func infoOf(ctx context.Context, client redis.UniversalClient, t scheduler.Task)
 // dashes.
 var batchName = regexp.MustCompile("^[0-9a-f]{1,16}$")
 
-// orBatch adds to the error of an ID where the answers are if it is a batch's. Only MongoDB has the batches.
+// orBatch adds to the error of an ID where the answers are if it is the ID of a batch.
 func orBatch(err error, id string) error {
 	if !batchName.MatchString(id) {
 		return err

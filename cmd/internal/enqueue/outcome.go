@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 // result is what `headway batch --json` prints when all is sent.
@@ -23,6 +23,8 @@ type result struct {
 	Faulty   int      `json:"faulty"`
 	Faults   []string `json:"faults,omitempty"` // the first of them
 	Seconds  float64  `json:"seconds"`
+
+	MaxFailures int `json:"max_failures,omitempty"` // failed requests that stop the batch
 }
 
 // faultsListed is how many faulty lines are named; more are only counted.
@@ -41,13 +43,16 @@ func (j *batchJob) await(ctx context.Context) error {
 	w := j.s.watch(j.batch)
 	w.show = &show{env: j.env, asJSON: j.asJSON}
 	last, waited := w.run(ctx)
-	if err := j.leave(ctx, waited); err != nil {
+	kept, err := j.leave(ctx, waited)
+	if err != nil {
 		return errors.Join(waited, err)
 	}
 	switch {
 	case errors.Is(waited, context.Canceled):
-		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended; %s", last.Done+last.Failed,
-			last.Requests, j.s.goesOn(ctx, j.queue))}
+		ended := max(last.Done+last.Failed, kept.Done+kept.Failed, j.result.Finished)
+		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests have ended%s; %s; `%s` stops it", ended,
+			last.Requests, j.writtenText(kept), j.s.goesOn(ctx, j.queue),
+			shell.Command("headway cancel", last.ID))}
 	case waited != nil:
 		return waited
 	case last.Failed > 0:
@@ -94,14 +99,38 @@ func (j *batchJob) print() error {
 // leave writes the results so far, when the command waits for no more. Why is the earlier error, if any. If the batch
 // was cancelled meanwhile, leave first names the requests of the file without a result. Each of them has a line then,
 // even if it was never enqueued.
-func (j *batchJob) leave(ctx context.Context, why error) error {
+func (j *batchJob) leave(ctx context.Context, why error) (written, error) {
 	if errors.Is(why, batches.ErrCancelled) {
 		if err := j.nameRest(ctx); err != nil {
-			return fmt.Errorf("note the requests of the cancelled batch that have no answer: %w", err)
+			return written{}, fmt.Errorf("note the requests of the cancelled batch that have no answer: %w", err)
 		}
 	}
-	_, err := j.write(context.WithoutCancel(ctx), j.s.Batches, j.result.Batch, j.env)
-	return err
+	return j.write(context.WithoutCancel(ctx), j.s.Batches, j.result.Batch, j.env)
+}
+
+// writtenText says what the files have; empty if none was named.
+func (j *batchJob) writtenText(w written) string {
+	var parts []string
+	for _, file := range []struct {
+		name string
+		n    int
+		one  string
+		more string
+	}{
+		{j.out, w.Done, "answer is in ", "answers are in "},
+		{j.errors, w.Failed + w.Cancelled, "failure is in ", "failures are in "},
+	} {
+		switch {
+		case file.name == "-":
+			parts = append(parts, cli.Plural(file.n, file.one, file.more)+"standard output")
+		case file.name != "":
+			parts = append(parts, cli.Plural(file.n, file.one, file.more)+file.name)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(parts, ", ")
 }
 
 func (j *batchJob) nameRest(ctx context.Context) error {

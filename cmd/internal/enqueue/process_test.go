@@ -16,8 +16,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // processArgs is the variable with the arguments of the command, one per line, with which this binary runs as the

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // The bound of the answer has the name that the model knows. A new model is one row.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/tasks/llm"
 )
 
@@ -43,7 +43,7 @@ func TestModelsChooseTheLimit(t *testing.T) {
 		}
 		var limits []string
 		for _, charge := range call.Taken {
-			limits = append(limits, charge.Bucket())
+			limits = append(limits, charge.Bucket().String())
 		}
 		if got := strings.Join(limits, " "); got != tc.limits {
 			t.Errorf("%s: takes from %q", tc.args, got)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/chat"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/products/chat"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/text/batchref"
 )
 
 // pageSize is how many tasks of a queue are read at once.
@@ -53,13 +54,11 @@ func (s services) goesOn(ctx context.Context, queue string) string {
 	case err != nil:
 		return "the others stay in the queue, and the same command goes on"
 	case by.Paused:
-		return fmt.Sprintf("queue %q is paused, so the others wait until it is resumed; the same command goes on",
-			queue)
+		return cause.Paused(queue).Text + ", so the others wait until it is resumed; the same command goes on"
 	case by.Workers == 0:
-		return fmt.Sprintf("no worker takes from queue %q, so the others wait until one does; the same command goes on",
-			queue)
+		return cause.Unserved(queue, by.Others).Text + ", so the others wait until one does; the same command goes on"
 	}
-	return "the workers go on, and so does the same command"
+	return "the workers go on; the same command follows them again"
 }
 
 // active returns the requests of a batch whose tasks a worker of its queue has.
@@ -143,7 +142,8 @@ func (s services) heal(ctx context.Context, b batches.Batch) error {
 		})
 }
 
-// keepDead stores the results of the archived tasks that belong to the batch and to its open round.
+// keepDead stores the results of the archived tasks that belong to the batch and to its open round. The result of a
+// forged task has the request of the round before, if there was one: it can be sent again.
 func keepDead(ctx context.Context, store *batches.Store, b batches.Batch, infos []*asynq.TaskInfo) error {
 	var results []batches.Result
 	for _, info := range infos {
@@ -160,9 +160,11 @@ func keepDead(ctx context.Context, store *batches.Store, b batches.Batch, infos 
 		}
 		q, ok := chat.Request(info.Type, info.Payload)
 		if !ok || q.Ref.TaskID() != info.ID || !q.Ref.SignedBy(b.Key) {
-			results = append(results, batches.Result{Batch: b.ID, Line: ref.Line, Failure: &batches.Failure{
+			found.Failure = &batches.Failure{
 				Code: record.CodeFailed, Message: fmt.Sprintf("%v: task %s has its ID", record.ErrForged, info.ID),
-			}})
+			}
+			found.Batch, found.Line, found.Usage, found.Attempts = b.ID, ref.Line, batches.Usage{}, nil // it has these
+			results = append(results, found)
 			continue
 		}
 		results = append(results, record.Failed(q, record.CodeFailed, archivedError(info.LastErr)))

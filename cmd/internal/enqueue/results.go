@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 func resultsCommand(env cli.Environment) *cobra.Command {
@@ -218,9 +218,7 @@ func copyResults(ctx context.Context, store *batches.Store, id string, good, bad
 			}
 			r.Failure = &batches.Failure{Code: record.CodeFailed, Message: err.Error()}
 		case r.Finished.IsZero() && b.State == batches.StateCancelled:
-			r.Failure = &batches.Failure{
-				Code: record.CodeCancelled, Message: "This request was not completed: its batch was cancelled.",
-			}
+			r.Failure = record.Cancelled()
 			w.Cancelled++
 		case r.Finished.IsZero():
 			continue

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // The IDs of tasks are unique within a queue only, so the same batch for another queue would be sent twice.
@@ -131,7 +131,7 @@ func TestInterruptedStandardInput(t *testing.T) {
 		if code == cli.ExitOK {
 			t.Error("it went well")
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Error("it waits for standard input")
 	}
 }

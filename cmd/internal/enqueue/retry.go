@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/batch"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/products/requests"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -31,7 +32,7 @@ limits, in the same queue. Their errors so far stay with them; their new results
 	t.configFlag(c)
 	c.Flags().BoolVar(&failed, "failed", false, "all failed requests of BATCH")
 	t.sharingFlags(c)
-	t.keepFlag(c, keepBatch, keptBatch)
+	t.keepFlag(c, requests.Kept, keptBatch)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, customID, one := strings.Cut(args[0], ":")
@@ -58,11 +59,15 @@ limits, in the same queue. Their errors so far stay with them; their new results
 			return fmt.Errorf("%d requests of batch %s were enqueued again before (the same command goes on there): %w",
 				n, b.ID, err)
 		}
+		text := fmt.Sprintf("batch %s: %s in queue %q again", b.ID,
+			cli.Plural(n, "failed request is", "failed requests are"), b.Queue)
+		if n == 0 && !one {
+			text = fmt.Sprintf("batch %s has no failed requests: there is nothing to send again", b.ID)
+		}
 		return cli.Print(env.Out, asJSON, struct {
 			Batch    string `json:"batch"`
 			Enqueued int    `json:"enqueued"`
-		}{b.ID, n}, fmt.Sprintf("batch %s: %s in queue %q again", b.ID,
-			cli.Plural(n, "failed request is", "failed requests are"), b.Queue))
+		}{b.ID, n}, text)
 	}
 	return c
 }
@@ -106,7 +111,7 @@ func (t *target) retry(
 	}
 	options.SkipExisting = true
 	t.large = true
-	from, err := t.load("") // the kept request has its model
+	from, err := t.load(ctx, env, "") // the kept request has its model
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +131,7 @@ func (t *target) retry(
 	if err != nil {
 		return 0, err
 	}
-	return s.Batches.Reopen(ctx, b.ID, line, func(ctx context.Context, results []batches.Result) error {
+	n, failed := s.Batches.Reopen(ctx, b.ID, line, func(ctx context.Context, results []batches.Result) error {
 		args := make([]tasks.Args, len(results))
 		var before []string
 		for i, r := range results {
@@ -144,6 +149,10 @@ func (t *target) retry(
 		}
 		return dead.Recorder().SentAgain(ctx, b.Queue, before)
 	})
+	if failed != nil {
+		return n, failed
+	}
+	return n, s.heal(ctx, b) // an archived task may have the ID of a request that was sent again
 }
 
 // kept is the task of a request that was kept with its result.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
 )
 
 // The record of a dead request ends when the request is sent again.

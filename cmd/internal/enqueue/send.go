@@ -8,18 +8,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/products/batch"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/products/requests"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
 const (
-	// chunk is the number of requests that are enqueued together.
-	chunk = 500
-	// chunkBytes is about the most that their bodies take together.
-	chunkBytes = 8_000_000
 	// settleDown is what workers are given to drop the tasks of a cancelled batch that they have in hand when it is
 	// opened again: one that is dropped after it was found in the queue would be missing.
 	settleDown = 2 * time.Second
@@ -43,11 +43,15 @@ func (j *batchJob) send(ctx context.Context, options tasks.Options) error {
 	before := r.Enqueued + r.Waiting + r.Finished
 	switch {
 	case errors.Is(err, batches.ErrCancelled):
-		return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", before, r.Requests, r.Batch,
-			batches.ErrCancelled)
+		b, failed := j.s.Batches.Batch(ctx, r.Batch)
+		if failed != nil || b.StoppedBy == "" {
+			return fmt.Errorf("stopped after %d of %d requests: batch %s was %w meanwhile", before, r.Requests, r.Batch,
+				batches.ErrCancelled)
+		}
+		return fmt.Errorf("%d of %d requests were enqueued: %w", before, r.Requests, cancelledError(b))
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &interruptedError{fmt.Sprintf("interrupted: %d of %d requests were enqueued (the same command goes on "+
-			"there)", before, r.Requests)}
+			"there; `%s` stops them)", before, r.Requests, shell.Command("headway cancel", r.Batch))}
 	case err != nil:
 		return fmt.Errorf("%d of %d requests were enqueued before (the same command goes on there): %w", before,
 			r.Requests, err)
@@ -57,28 +61,14 @@ func (j *batchJob) send(ctx context.Context, options tasks.Options) error {
 
 // chunks calls do for the good lines of the file, some at a time.
 func (j *batchJob) chunks(do func([]request) error) error {
-	var some []request
-	size := 0 // of their bodies
-	flush := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		err := do(some)
-		clear(some)
-		some, size = some[:0], 0
-		return err
-	}
+	chunks := batch.Chunks[request]{Do: do}
 	err := j.from.each(j.input, j.result.Faulty == 0, func(task request) error {
-		some = append(some, task)
-		if size += len(task.line.Body); len(some) < chunk && size < chunkBytes {
-			return nil
-		}
-		return flush()
+		return chunks.Add(task, len(task.line.Body))
 	}, func(error) {})
 	if err != nil {
 		return err
 	}
-	return flush()
+	return chunks.Flush()
 }
 
 // enqueue sends some requests in the order of their lines.
@@ -119,14 +109,14 @@ func (j *batchJob) enqueue(ctx context.Context, some []request, options tasks.Op
 func (j *batchJob) expire(ctx context.Context, sent []request, failed error) (late int, err error) {
 	var results []batches.Result
 	var others []error
-	for _, fault := range parts(failed) {
+	for _, fault := range requests.Parts(failed) {
 		item, ok := errors.AsType[*scheduler.ItemError](fault)
 		if !ok || !errors.Is(item.Err, tasks.ErrExpired) {
 			others = append(others, fault)
 			continue
 		}
 		task := sent[item.Index]
-		q := record.Request{Line: task.line, Ref: *task.Batch}
+		q := record.Request{Line: task.line, Ref: batchref.Ref(*task.Batch)}
 		results = append(results, record.Failed(q, record.CodeExpired, item.Err))
 	}
 	if err := errors.Join(others...); err != nil {
@@ -136,15 +126,4 @@ func (j *batchJob) expire(ctx context.Context, sent []request, failed error) (la
 		return 0, fmt.Errorf("keep the result of a request that would start too late: %w", err)
 	}
 	return len(results), nil
-}
-
-// parts are the errors that were joined in err.
-func parts(err error) []error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		return many.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // opened opens a batch with that many requests. Its results are that old, and each used a hundredth of its reserved
@@ -48,7 +48,7 @@ func TestNothingRuns(t *testing.T) {
 		15*time.Second)
 	for _, args := range [][]string{{"status"}, {"status", id}} {
 		if c := w.call(t, args...); c.code != cli.ExitOK ||
-			!strings.Contains(c.out, `no worker takes from queue "default"`) || strings.Contains(c.out, "left") ||
+			!strings.Contains(c.out, `no worker takes from queue default`) || strings.Contains(c.out, "left") ||
 			strings.Contains(c.out, "take long") {
 			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 		}
@@ -74,7 +74,7 @@ func TestNothingRuns(t *testing.T) {
 		f.Left != nil {
 		t.Errorf("%v: %s%s", err, c.out, c.err)
 	}
-	if c = w.call(t, "status"); !strings.Contains(c.out, `queue "default" is paused`) {
+	if c = w.call(t, "status"); !strings.Contains(c.out, `queue default is paused`) {
 		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

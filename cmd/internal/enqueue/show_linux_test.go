@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/clitest"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/clitest"
 )
 
 // On a terminal the figures, or an error, are below a bar, and the last figures stay.

@@ -1,21 +1,23 @@
 package enqueue
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/cmd/internal/session"
+	rules "github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/nearest"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/tasks"
 )
 
 // source makes the tasks of requests. They take from one or several limits, each with a key, the narrowest first, the
@@ -23,7 +25,7 @@ import (
 type source struct {
 	*target
 
-	config  config.Config // says what workers with the same file may call and send
+	config  config.Config // says what workers with the same file may call and send; Queues is nil without a file
 	checker *reservations.Limiter
 	buckets []bucket
 }
@@ -35,22 +37,53 @@ type bucket struct {
 	meters []string // of the limit
 }
 
-func (b bucket) String() string { return reservations.Charge{Limit: b.limit.Name, Key: b.key}.Bucket() }
+func (b bucket) String() string {
+	return reservations.BucketName{Limit: b.limit.Name, Key: b.key}.String()
+}
 
-// load reads the configuration, and what the requests take from. Without --limit it is the limit of the model. It needs
-// no service. Errors of the command line are *cli.UsageError.
-func (t *target) load(model string) (*source, error) {
-	c, err := config.Load(t.file)
+// load reads the configuration, and what the requests take from. A limit that the file lacks is the published one of
+// live workers; otherwise load needs no service. Errors of the command line are *cli.UsageError.
+func (t *target) load(ctx context.Context, env cli.Environment, model string) (*source, error) {
+	c, err := session.Settings(ctx, env, t.file, func(c config.Config) bool {
+		t.own = inside.Of(c.Checker()).Limits()
+		return t.knownIn(c)
+	})
 	if err != nil {
 		return nil, err
 	}
+	return t.source(c, model)
+}
+
+// place is where a limit is set up: in the file, or by the live workers that have published it.
+func (t *target) place(limit string) string {
+	if t.own != nil {
+		if _, err := t.own.For(limit, ""); err == nil {
+			return t.file
+		}
+	}
+	return "the settings of its workers"
+}
+
+// knownIn says whether the settings have all limits that the command line names.
+func (t *target) knownIn(c config.Config) bool {
+	limits := inside.Of(c.Checker()).Limits()
+	return !slices.ContainsFunc(t.limits, func(text string) bool {
+		name, _, _ := strings.Cut(text, ":")
+		_, err := limits.For(name, "")
+		return err != nil
+	})
+}
+
+// source makes the tasks of requests with these settings. Without --limit they take from the limit of the model.
+func (t *target) source(c config.Config, model string) (*source, error) {
 	if limit, known := c.Providers.LimitOf(model); len(t.limits) == 0 && known {
 		t.limits = []string{limit}
 	}
 	if len(t.limits) == 0 {
-		return nil, cli.Usage("--limit is required: name a limit of %s, or with --model a model of its providers", t.file)
+		return nil, cli.Usage("--limit is required: name a limit of %s or of live workers, or with --model a model of its "+
+			"providers", t.file)
 	}
-	checker, err := reservations.New(nil, c.Limits, reservations.Config{})
+	checker, err := reservations.New(reservations.NoStore(), c.Limits, reservations.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +111,7 @@ func (s *source) readLimits() error {
 			}
 			key = s.key
 		}
-		limit, err := s.checker.Limits().For(name, "")
+		limit, err := inside.Of(s.checker).Limits().For(name, "")
 		if err != nil {
 			return err
 		}
@@ -88,10 +121,8 @@ func (s *source) readLimits() error {
 		}
 		s.buckets, charges = append(s.buckets, b), append(charges, reservations.Charge{Limit: name, Key: key})
 	}
-	if err := envelope.CheckCharges(charges); errors.Is(err, tasks.ErrDuplicateCharge) {
-		return cli.Usage("--limit names a bucket twice: %s", s)
-	} else if err != nil {
-		return cli.Usage("--limit: %w", err)
+	if err := envelope.CheckCharges(charges); err != nil {
+		return cli.Usage("--limit %s: %w", s, err)
 	}
 	return nil
 }
@@ -100,15 +131,17 @@ func (s *source) readLimits() error {
 func (s *source) checkSharing() error {
 	headroom, priorities := false, false // of any of the limits
 	for _, b := range s.buckets {
-		headroom = headroom || b.limit.Rules().HasHeadroom()
+		headroom = headroom || rules.Rules(b.limit).HasHeadroom()
 		priorities = priorities || len(b.limit.Priorities) > 0
 	}
+	last := s.buckets[len(s.buckets)-1].limit.Name
 	if s.common.Urgent && !headroom {
-		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", s, s.file)
+		return fmt.Errorf("--urgent: no meter of limit %s has headroom; give it some in %s, e.g. headroom: 50", s,
+			s.place(last))
 	}
 	if s.common.Priority != "" && !priorities {
 		return fmt.Errorf("--priority %s: limit %s has no priorities; name them in %s, "+
-			"e.g. priorities: {interactive: 9, batch: 1}", s.common.Priority, s, s.file)
+			"e.g. priorities: {interactive: 9, batch: 1}", s.common.Priority, s, s.place(last))
 	}
 	for _, b := range s.buckets {
 		nothing := reservations.Tokens{}
@@ -127,8 +160,8 @@ func (s *source) checkSharing() error {
 
 // warnOfQueue warns of a queue that the file does not have.
 func (s *source) warnOfQueue(env cli.Environment) {
-	if _, served := s.config.Queues[s.queue]; !served {
-		cli.Warn(env, "%s has no queue %q%s: only a worker with a file that has it takes from there", s.file, s.queue,
+	if _, served := s.config.Queues[s.queue]; !served && s.config.Queues != nil {
+		cli.Warn(env, "%s has no queue %q, and only a worker with a file that has it takes from there%s", s.file, s.queue,
 			nearest.Hint(s.queue, slices.Collect(maps.Keys(s.config.Queues))))
 	}
 }

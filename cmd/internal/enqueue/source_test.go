@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/envelope"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -77,10 +77,12 @@ func TestSeveralLimits(t *testing.T) {
 			}} {
 				c := enqueueCommand(t, line("a", 10), append(args, tc.args...)...)
 				got := c.charged(t)
-				if flow := got[0][0].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
-					t.Errorf("%s: flow %q", args[0], flow)
+				for i := range got[0] {
+					if flow := got[0][i].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
+						t.Errorf("%s: flow %q", args[0], flow)
+					}
+					got[0][i].Flow = ""
 				}
-				got[0][0].Flow = ""
 				if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" ||
 					c.code != cli.ExitOK || c.err != "" {
 					t.Errorf("%s: exit %d: %s%s", args[0], c.code, c.err, diff)
@@ -108,7 +110,7 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 		"twice": {
 			[]string{"--limit", "openai", "--limit", "openai"},
 			line("a", 10), cli.ExitUsage,
-			[]string{"names a bucket twice", "openai, openai"},
+			[]string{"two charges are for openai", "openai, openai"},
 		},
 		"two keys": {
 			[]string{"--limit", "tenants:acme", "--limit", "openai:eu", "--key", "us"},
@@ -151,5 +153,17 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The error of a file that is no batch names the file, also in the command that makes one of it.
+func TestWrongFileIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for text, want := range map[string]string{`[{"custom_id": "a"}]`: "jq -c '.[]' ", "": ""} {
+		in := write(t, "in.json", text)
+		if c := w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitUsage || !strings.Contains(c.err, want+in) {
+			t.Errorf("exit %d, want %q: %s", c.code, want+in, c.err)
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // standardInput is the name of a batch that was read from there.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // listed is how many batches are listed.
@@ -31,7 +31,8 @@ terminal the table has shorter names and times and no limits, then no times, the
 The end is estimated from the requests that ended in the last minute, without a pause before. If these are too few, or
 the limit does not allow their rate, it is estimated from the limit: then it can't be sooner. If no worker serves the
 queue of the batch, or has its limit or task type, or the queue is paused, status prints that instead. Prices of tokens
-are in headway.yaml (prices).
+are in headway.yaml (prices). Below the batches are the limits for which tasks wait, tasks of no batch too, and what is
+stuck in the fleet, as the page of "headway dashboard" has it.
 
 Requests of a cancelled batch without a result count as cancelled, in a column of their own; only running requests count
 as waiting.
@@ -67,7 +68,15 @@ The exit code is 0 even if requests failed or the batch was cancelled; --json sh
 		} else if found, err = s.Batches.List(c.Context(), listed); err != nil && !errors.Is(err, batches.ErrMalformed) {
 			return err
 		}
-		return errors.Join(status(c.Context(), env, s, found, asJSON, len(args) == 1), err)
+		err = errors.Join(status(c.Context(), env, s, found, asJSON, len(args) == 1), err)
+		if len(args) > 0 || asJSON {
+			return err
+		}
+		waiting, unread := s.waits(c.Context())
+		for _, line := range waiting {
+			fmt.Fprintln(env.Out, line)
+		}
+		return errors.Join(err, unread)
 	}
 	return c
 }

@@ -8,15 +8,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/period"
+	"github.com/headway-go/headway/internal/products/requests"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/period"
+	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
+
+// limitSet is the limits of a limiter at one moment.
+type limitSet interface {
+	For(name, key string) (reservations.Limit, error)
+}
 
 // target is where tasks go, as the flags say: a queue, a limit, now or later.
 type target struct {
 	file    string
+	own     limitSet // the limits of the file; nil before it is read, and without one
 	limits  []string // as on the command line, the narrowest first
 	key     string   // of the last of them
 	queue   string
@@ -40,8 +48,8 @@ func (t *target) sharingFlags(c *cobra.Command) {
 	f.BoolVar(&t.common.Urgent, "urgent", false,
 		"start before ordinary tasks, within the headroom of the limits' meters")
 	f.StringVar(&t.common.Flow, "flow", "",
-		"the `NAME` of what the requests belong to, e.g. a tenant: flows that wait share a limit "+
-			"by its weights; a batch is a flow of its own when left out")
+		"the `NAME` of what the requests belong to, e.g. a user: flows that wait share the part of "+
+			"their tenant by weights; a batch is a flow of its own when left out")
 	f.StringVar(&t.common.Priority, "priority", "", "one of the `priorities` of the limit; the lowest when left out")
 }
 
@@ -50,8 +58,8 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f := c.Flags()
 	t.configFlag(c)
 	f.StringArrayVar(&t.limits, "limit", nil,
-		"a `LIMIT[:KEY]` of headway.yaml that the requests take from; repeat it for several, the narrowest first, the "+
-			"provider's last; if left out, the limit of the provider that lists the --model")
+		"a `LIMIT[:KEY]` of headway.yaml, or else of live workers, that the requests take from; repeat it for several, "+
+			"the narrowest first, the provider's last; if left out, the limit of the provider that lists the --model")
 	f.StringVar(&t.key, "key", "", "the bucket of the last limit, e.g. a tenant, as LIMIT:KEY has it; empty is the "+
 		"shared one")
 	f.StringVar(&t.queue, "queue", "default", "the queue")
@@ -62,7 +70,7 @@ func (t *target) flags(c *cobra.Command, keep time.Duration, kept string) {
 	f.BoolVar(&t.large, "allow-large", false,
 		"send requests that reserve more than a capacity: each waits for a full bucket, and all others until it is paid back")
 	t.sharingFlags(c)
-	f.IntVar(&t.retries, "retries", 25, "how often a failed request is retried")
+	f.IntVar(&t.retries, "retries", requests.Retries, "how often a failed request is retried")
 	t.keepFlag(c, keep, kept)
 }
 

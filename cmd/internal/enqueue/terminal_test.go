@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // No command prints a character that a terminal obeys, whatever its arguments and the data of the services. Each

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // With --wait, `headway enqueue` prints the text of the answer, or why there is none.

@@ -4,19 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/fleet/cause"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/asynqdb"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -48,28 +43,19 @@ func (s services) watch(b batches.Batch) *watch {
 	return &watch{services: s, batch: b, counter: s.Batches.Counter(b.ID), running: s.running}
 }
 
-// lacking returns what the next task of a batch needs and no live worker has; nil if there is no such thing.
-func (s services) lacking(ctx context.Context, b batches.Batch) (*register.Need, error) {
-	members, err := register.New(s.Queue).Members(ctx)
-	if err != nil || len(members) == 0 {
-		return nil, err
-	}
+// lacking returns what keeps the next task of a batch from its workers, and what ends that. Both are empty if there is
+// no such thing.
+func (s services) lacking(ctx context.Context, b batches.Batch) (why, remedy string, err error) {
 	ref, found, err := s.finder().Next(ctx, b)
 	if err != nil || !found {
-		return nil, err
+		return "", "", err
 	}
-	e, err := s.Scheduler.Explain(ctx, scheduler.Task{Queue: b.Queue, ID: ref.TaskID()})
-	if err != nil || e.State == asynq.TaskStateActive.String() { // a worker that has it took it
-		return nil, err
+	e, err := s.Scheduler.Explain(ctx, b.Queue, ref.TaskID())
+	if e.Reason == scheduler.ReasonWorker && e.Lacking == "" {
+		returned := cause.Returned(e.Cause)
+		return returned.Text, returned.Remedy, err
 	}
-	needs := []register.Need{{Type: e.Type}}
-	for _, c := range e.Charges {
-		needs = append(needs, register.Need{Limit: c.Limit})
-		for _, meter := range slices.Sorted(maps.Keys(c.Tokens)) {
-			needs = append(needs, register.Need{Limit: c.Limit, Meter: meter})
-		}
-	}
-	return register.Lacking(members, needs...), nil
+	return e.Lacking, e.Remedy, err
 }
 
 // run shows the figures until all requests have ended, ctx ends, or the batch is cancelled. It waits for a database
@@ -89,8 +75,7 @@ func (w *watch) run(ctx context.Context) (figures, error) {
 			return last, err
 		case f.State == batches.StateCancelled:
 			w.show.end(f)
-			return f, fmt.Errorf("batch %s was %w; enqueue its file again to go on. `%s` has the "+
-				"answers of requests that still run", f.ID, batches.ErrCancelled, shell.Command("headway results", f.ID))
+			return f, cancelledError(f.Batch)
 		case f.Waiting == 0:
 			w.show.end(f)
 			return f, nil
@@ -158,7 +143,7 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 		w.causes.Trouble = err.Error()
 		return
 	}
-	w.causes.Workers, w.causes.Paused = &queue.Workers, queue.Paused
+	w.causes.Workers, w.causes.elsewhere, w.causes.Paused = &queue.Workers, queue.Others, queue.Paused
 	if f.gone(queue.Tasks) > 0 { // counted again: what has ended meanwhile is not missing
 		if c, failed := w.Batches.Counts(ctx, b.ID); failed == nil {
 			again := newFigures(batches.Progress{Batch: b, Counts: c})
@@ -170,23 +155,22 @@ func (w *watch) ask(ctx context.Context, now time.Time, b batches.Batch, f *figu
 	}
 	w.causes.Lost, w.causes.lostIn, _ = w.lost(ctx, b, f.Waiting) // as above
 	if now.Sub(f.Last) >= askEvery {
-		if need, _ := w.lacking(ctx, b); need != nil { // as above
-			w.causes.Lacking, w.causes.remedy = need.String(), need.Remedy()
-		}
+		w.causes.Lacking, w.causes.remedy, _ = w.lacking(ctx, b) // as above
 	}
 }
 
 // lastBucket is the last of the buckets of a batch, as its record has them.
-func lastBucket(limits string) reservations.Charge {
+func lastBucket(limits string) reservations.BucketName {
 	names := strings.Split(limits, batches.LimitsBetween)
-	return reservations.ParseBucket(names[len(names)-1])
+	last, _ := reservations.ParseBucket(names[len(names)-1]) // a bad one is no limit's
+	return last
 }
 
 // lastView is the bucket of the last limit of a batch, the provider's, with the SettleMode of each meter. One that is
 // not configured here has no view.
 func lastView(ctx context.Context, limiter *reservations.Limiter, b batches.Batch) (reservations.View, error) {
 	bucket := lastBucket(b.Limit)
-	limit, err := limiter.Limits().For(bucket.Limit, bucket.Key)
+	limit, err := inside.Of(limiter).Limits().For(bucket.Limit, bucket.Key)
 	if err != nil {
 		return reservations.View{}, nil //nolint:nilerr // there is nothing to see
 	}

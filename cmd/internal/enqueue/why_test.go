@@ -1,16 +1,29 @@
 package enqueue
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/cmd/internal/session"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/reservations/memstore"
+	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/tasks/web"
 )
 
 // failing answers each call with 500.
@@ -58,7 +71,9 @@ func TestStatusNamesTheLimitThatNoWorkerHas(t *testing.T) {
 	}
 	defer func() { _ = client.Close() }()
 	workers := register.New(client)
-	other := register.Member{Limits: map[string]map[string]string{"openai": {}}}
+	other := register.Member{Limits: register.ByName([]reservations.Limit{
+		{Name: "openai", Meters: []reservations.Meter{reservations.PerMinute("requests", 1)}},
+	})}
 	if err := workers.Renew(t.Context(), "other", other); err != nil {
 		t.Fatal(err)
 	}
@@ -128,5 +143,85 @@ func TestStatusListsFailedRequests(t *testing.T) {
 	}
 	if c = w.call(t, "status", "--failed"); c.code != cli.ExitUsage {
 		t.Errorf("exit %d: %s", c.code, c.out)
+	}
+}
+
+// Below the batches, the status names the tasks that wait for limits, also for a limit that only a Go program has.
+func TestStatusNamesWhatWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, err := connect.Redis(t.Context(), w.getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	vendor := []reservations.Limit{{Name: "vendor", Meters: []reservations.Meter{
+		{Name: "requests", Rate: 1, Period: time.Hour, Capacity: 1},
+	}}}
+	program := register.Member{Name: "go:1", Limits: register.ByName(vendor)}
+	if err = register.New(client).Renew(t.Context(), "go", program); err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := reservations.New(memstore.New(), vendor, reservations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := scheduler.New(client, limiter, scheduler.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := tasks.Terms{Taken: []reservations.Charge{{Limit: "vendor", Tokens: reservations.Tokens{"requests": 1}}}}
+	for range 3 {
+		if _, err = s.Enqueue(t.Context(), web.Request{Terms: call, URL: "http://127.0.0.1/"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const waits = "3 tasks wait for limit vendor"
+	if c := w.call(t, "status"); c.code != cli.ExitOK || !strings.Contains(c.out, waits+"\n") {
+		t.Errorf("an end is expected without a worker: exit %d: %s%s", c.code, c.out, c.err)
+	}
+	testenv.Serve(t, client, "default")
+	const want = waits + ", the last is expected to start in "
+	if c := w.call(t, "status"); c.code != cli.ExitOK || !strings.Contains(c.out, want) {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+	}
+}
+
+// The flow of a batch has the name of its file, and no start is expected while its queue is paused.
+func TestFlowsHaveTheNamesOfFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := write(t, "reviews.jsonl", chats(3))
+	id := batchOf(t, w.call(t, "batch", in, "--limit", "openai"))
+	s, err := session.Load(t.Context(), cli.Environment{Getenv: w.getenv, Err: t.Output()}, w.config, session.Needs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+	testenv.Serve(t, s.Queue, "default")
+	look := func() state.Bucket {
+		read, failed := s.Reader().Read(t.Context(), "openai")
+		if failed != nil || len(read.Limits[0].Buckets[0].Flows) != 1 {
+			t.Fatalf("%+v, %v", read, failed)
+		}
+		return read.Limits[0].Buckets[0]
+	}
+	if b := look(); b.Flows[0].Flow != id || b.Flows[0].String() != in || b.EndIn == nil {
+		t.Errorf("%+v", b)
+	}
+	last := waitlist.Task{Queue: "default", ID: batchref.Ref{Batch: id, Line: 3}.TaskID()}
+	if e, failed := explained.Read(t.Context(), s.Reader(), last.Queue, last.ID); failed != nil || e.FlowName != in ||
+		e.Bucket.Flows[0].String() != in {
+		t.Errorf("%+v, %v", e, failed)
+	}
+	if err = asynq.NewInspectorFromRedisClient(s.Queue).PauseQueue("default"); err != nil {
+		t.Fatal(err)
+	}
+	if b := look(); b.EndIn != nil || len(b.Paused) != 1 || b.Held["default"] != 3 {
+		t.Errorf("paused: %+v", b)
+	}
+	if c := w.call(t, "status"); strings.Contains(c.out, "expected to start") ||
+		!strings.Contains(c.out, "Queue default is paused: 3 tasks wait. Resume it with `headway unpause default`.") {
+		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 	}
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -43,8 +45,8 @@ func checkCommand(env cli.Environment) *cobra.Command {
 		Short: "Validate the settings and ask the services",
 		Long: `Check reads the settings as "headway worker" would, and reports every fault at once with its file and field. It
 asks Redis and MongoDB for a sign of life, and each provider for its models, which costs nothing. It compares the limits
-with the limits of the workers that run. It changes nothing, except that it creates MongoDB's indexes, and stores where
-buckets are.`,
+with the limits of the workers that run, and warns of a limit that no worker has. It changes nothing, except that it
+creates MongoDB's indexes, and stores where buckets are.`,
 		Example: `  headway check
   REDIS_URL=rediss://user:password@redis.example.com:6380/0 headway check --json`,
 	}
@@ -98,6 +100,7 @@ func check(ctx context.Context, file string, offline bool, getenv func(string) s
 	c, err := config.Load(file)
 	f.add(file, fmt.Sprintf("limits %d, queues %d, concurrency %d", len(c.Limits), len(c.Queues), c.Concurrency), err)
 	f.limits(c.Limits)
+	f.recurring(c)
 	f.stores(ctx, c, getenv)
 	providers, err := providersOf(c, getenv)
 	f.providers(ctx, providers, err, offline, getenv)
@@ -143,7 +146,7 @@ func (f *findings) stores(ctx context.Context, c config.Config, getenv func(stri
 	}
 	var missing error
 	if getenv("MONGODB_URI") == "" {
-		f.add("MongoDB", "MONGODB_URI is not set: no batches, results and records of dead tasks", nil)
+		f.add("MongoDB", "MONGODB_URI is not set: batches, results and records of dead tasks are in Redis", nil)
 	} else {
 		var mongo *connect.Buckets
 		if mongo, missing = connect.Mongo(ctx, getenv, nil); missing == nil {
@@ -170,7 +173,7 @@ func (f *findings) overrides(ctx context.Context, c config.Config, buckets *conn
 		f.add("overrides", "", err)
 		return
 	}
-	if err = errors.Join(err, c.Checker().SetOverrides(list)); err == nil && len(list) == 0 {
+	if err = errors.Join(err, inside.Of(c.Checker()).SetOverrides(list)); err == nil && len(list) == 0 {
 		return
 	}
 	lines := []string{fmt.Sprintf("%d set", len(list))}
@@ -189,7 +192,7 @@ func (f *findings) workers(ctx context.Context, queue redis.UniversalClient, lim
 	if err != nil || len(members) == 0 {
 		return
 	}
-	own := register.Member{Limits: register.LimitTexts(limits)}
+	own := register.Member{Limits: register.ByName(limits)}
 	lines := []string{fmt.Sprintf("%d live", len(members))}
 	for _, m := range members {
 		for _, d := range own.Differences(m) {
@@ -197,7 +200,19 @@ func (f *findings) workers(ctx context.Context, queue redis.UniversalClient, lim
 				m.Name, d.Limit, d.Meter, cmp.Or(d.There, "no such meter"), cmp.Or(d.Here, "no such meter")))
 		}
 	}
+	for _, l := range limits {
+		if register.Lacking(members, register.Need{Limit: l.Name}) != nil {
+			lines = append(lines, fmt.Sprintf("warning: no live worker has limit %s: its tasks wait for one that does", l.Name))
+		}
+	}
 	f.add("workers", strings.Join(lines, "\n"), nil)
+}
+
+// recurring adds the recurring tasks with their schedules.
+func (f *findings) recurring(c config.Config) {
+	for _, r := range c.Recurring {
+		f.add("recurring "+r.Name, fmt.Sprintf("%s %s: a task %s", r.Spec, cmp.Or(r.Zone, "UTC"), r.Args.TaskType()), nil)
+	}
 }
 
 // limits adds each limit as it was understood, and settings that are allowed but may be a mistake.
@@ -211,8 +226,8 @@ func (f *findings) limits(limits []reservations.Limit) {
 		if l.Settle != "" {
 			whole = append(whole, "settle "+string(l.Settle))
 		}
-		if l.Rules().HasHeadroom() {
-			whole = append(whole, fmt.Sprintf("ordinary_share %v", l.Rules().OrdinaryShare))
+		if bucket.Rules(l).HasHeadroom() {
+			whole = append(whole, fmt.Sprintf("ordinary_share %v", bucket.Rules(l).OrdinaryShare))
 		}
 		if l.MaxWait > 0 {
 			whole = append(whole, "max_wait "+l.MaxWait.String())
@@ -222,6 +237,12 @@ func (f *findings) limits(limits []reservations.Limit) {
 		}
 		if l.Shards > 1 {
 			whole = append(whole, fmt.Sprintf("shards %d", l.Shards))
+		}
+		if len(l.Priorities) > 0 {
+			whole = append(whole, "priorities "+cli.Tokens(l.Priorities))
+		}
+		if len(l.Weights) > 0 {
+			whole = append(whole, "weights "+cli.Tokens(l.Weights))
 		}
 		if len(whole) > 0 {
 			lines = append(lines, strings.Join(whole, ", "))

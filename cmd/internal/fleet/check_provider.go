@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/tasks/llm"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/embedded"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 )
 
 // Check asks each provider with its own key, and names the field that is at fault.

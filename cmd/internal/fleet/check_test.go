@@ -10,8 +10,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // Check asks the provider for its models: an address without a listener, an address without its path and a refused key
@@ -107,5 +107,34 @@ http: {allow_hosts: ["http://x"]}
 				t.Errorf("%q is missing in %s", want, errs)
 			}
 		}
+	}
+}
+
+// Check shows how tasks share a limit and what recurs, and warns of a limit that no live worker has.
+func TestCheckOfSharesAndWorkers(t *testing.T) {
+	t.Parallel()
+	env := vendorFleet(t)
+	file := filepath.Join(t.TempDir(), "headway.yaml")
+	if err := os.WriteFile(file, []byte(`
+limits:
+  vendor: {meters: {requests: {rate: 100/h, capacity: 1}}}
+  other: {priorities: {high: 9, low: 1}, weights: {acme: 2.5}, meters: {requests: 5/s}}
+recurring:
+  hi: {every: 1h, task: {type: "llm:call", payload: {limit: other, request: {model: m, max_tokens: 5,
+    messages: [{role: user, content: hi}]}}}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := command(t, env, "check", "--config", file, "--skip-provider")
+	for _, want := range []string{
+		"priorities high 9, low 1, weights acme 2.5", "recurring hi: @every 1h",
+		"warning: no live worker has limit other: its tasks wait for one that does",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in:\n%s%s", want, out, errs)
+		}
+	}
+	if strings.Contains(out, "no live worker has limit vendor") {
+		t.Error(out)
 	}
 }

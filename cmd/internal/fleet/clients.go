@@ -13,13 +13,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/chat"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/estimates"
-	"github.com/headway-go/headway/internal/intake"
-	"github.com/headway-go/headway/internal/record"
+	"github.com/headway-go/headway/internal/api/estimates"
+	"github.com/headway-go/headway/internal/calls/intake"
+	"github.com/headway-go/headway/internal/products/chat"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -128,13 +128,24 @@ func (c clients) provider(limit string) (client *llm.Client, missing string) {
 	return client, p.Key
 }
 
+// uncalled returns the limits whose calls this worker sends back, since it lacks their provider or its key. The empty
+// name is that of calls without a limit.
+func (c clients) uncalled(limits []reservations.Limit) (names []string) {
+	for _, l := range append([]reservations.Limit{{}}, limits...) {
+		if client, _ := c.provider(l.Name); client == nil {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
 // handle lets the worker run every type of task, learn from the answers and share that with the fleet, until stop,
 // which waits.
 func (c clients) handle(
-	ctx context.Context, w *worker.Worker, settings config.Estimates, queue redis.UniversalClient,
+	ctx context.Context, w *worker.Worker, settings config.Config, queue redis.UniversalClient,
 	buckets *connect.Buckets, recorder *record.Recorder, log *slog.Logger,
 ) (stop func(), err error) {
-	learning, stop, err := learn(ctx, settings, buckets, log)
+	learning, stop, err := learn(ctx, settings.Estimates, buckets, log)
 	if err != nil {
 		return nil, err
 	}
@@ -144,21 +155,18 @@ func (c clients) handle(
 				slog.String("provider", p.Name))
 		}
 	}
-	chat.HandleAll(w, c.provider, c.requests, recorder, learning, &chat.Unusable{Redis: queue, Log: log})
+	chat.HandleAll(w, c.provider, c.requests, recorder, learning, &chat.Unusable{Redis: queue, Log: log},
+		settings.Prices)
 	return stop, nil
 }
 
-// learn lets the worker learn from its answers and, where there is MongoDB, share that with the fleet, until stop,
-// which waits.
+// learn lets the worker learn from its answers and share that with the fleet, until stop, which waits.
 func learn(
 	ctx context.Context, c config.Estimates, buckets *connect.Buckets, log *slog.Logger,
 ) (learning *chat.Learning, stop func(), err error) {
 	learner, err := estimates.New(estimates.Config{Quantile: c.Quantile})
 	if err != nil {
 		return nil, nil, &cli.UsageError{Err: err}
-	}
-	if !buckets.InMongo() {
-		return &chat.Learning{Learner: learner, Limits: c.Learn}, func() {}, nil
 	}
 	keeper, err := buckets.Estimates(ctx, learner, log)
 	if err != nil {

@@ -4,8 +4,8 @@ package fleet
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 )
 
 // Running returns the commands that start something: `headway init`, worker, dev, demo, check and

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // An override that was damaged by hand is ignored. All commands name it, and none says that it took it back.

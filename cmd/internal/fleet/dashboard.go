@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/enqueue"
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/dashboard"
-	"github.com/headway-go/headway/internal/redact"
+	"github.com/headway-go/headway/internal/products/dashboard"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/loopback"
+	"github.com/headway-go/headway/internal/text/redact"
 )
 
 // pageAddress is where the page is served unless a flag says otherwise.
@@ -31,7 +33,8 @@ func dashboardCommand(env cli.Environment) *cobra.Command {
 batches, dead tasks and queues. It reads what the fleet keeps in Redis and MongoDB, and headway.yaml again when that
 changes. It needs no JavaScript; with it, the page is live.
 
-The page is read-only. With --allow-changes it pauses and resumes queues, and requeues dead tasks.
+The page is read-only. With --allow-changes it offers changes, each with what it does: pause and resume a queue, unblock
+and reset a bucket, set and unset a rate, cancel a batch and send its failures again, requeue and delete a task.
 
 To change something, or to listen elsewhere than on loopback, the page needs credentials from the environment:
   HEADWAY_DASHBOARD_USER      the user that signs in (basic authentication)
@@ -44,7 +47,7 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 	}
 	configFlag(c, &file)
 	c.Flags().StringVar(&listen, "listen", pageAddress, "the `address` to listen on")
-	c.Flags().BoolVar(&changes, "allow-changes", false, "let the page pause and resume queues and requeue dead tasks")
+	c.Flags().BoolVar(&changes, "allow-changes", false, "let the page change queues, limits, batches and tasks")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		credentials, err := pageCredentials(env, listen, changes)
 		if err != nil {
@@ -59,7 +62,7 @@ The page speaks HTTP: elsewhere than on loopback, put a proxy with TLS in front 
 		if err != nil {
 			return err
 		}
-		page.AllowChanges, page.Credentials, page.AnyHost = changes, credentials, !cli.OnLoopback(listen)
+		page.AllowChanges, page.Credentials, page.AnyHost = changes, credentials, !loopback.Host(listen)
 		page.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 		server, err := dashboard.New(page)
 		if err != nil {
@@ -88,7 +91,7 @@ func pageCredentials(env cli.Environment, listen string, changes bool) (dashboar
 	case err != nil:
 	case c.Empty() && changes:
 		err = errors.New("--allow-changes needs credentials: " + set)
-	case c.Empty() && !cli.OnLoopback(listen):
+	case c.Empty() && !loopback.Host(listen):
 		err = fmt.Errorf("--listen %s is not loopback, so the page needs credentials: %s", listen, set)
 	}
 	if err != nil {
@@ -102,13 +105,12 @@ func newPage(ctx context.Context, s *session.Session, file string, env cli.Envir
 	page := dashboard.Config{
 		Reader: s.Reader(), Client: s.Queue, Refresh: s.Follow(file), Secrets: secretsOf(ctx, env, s.Config),
 	}
-	if !s.Buckets.InMongo() {
-		return page, nil
-	}
+	page.Overrides, page.Change = s.Buckets, enqueue.NewChanges(s, file, env)
 	var err error
-	if page.Batches, err = s.Buckets.Batches(ctx); err == nil {
+	if s.Batches, err = s.Buckets.Batches(ctx); err == nil {
 		page.Dead, err = s.Buckets.Dead(ctx)
 	}
+	page.Batches = s.Batches
 	return page, err
 }
 
@@ -125,22 +127,36 @@ func secretsOf(ctx context.Context, env cli.Environment, settings config.Config)
 	for _, name := range names {
 		values = append(values, env.Getenv(name))
 	}
-	values = append(values, passwordOf(env.Getenv("REDIS_URL")), passwordOf(env.Getenv("MONGODB_URI")))
+	values = append(values, passwordsOf(env.Getenv("REDIS_URL"))...)
+	values = append(values, passwordsOf(env.Getenv("MONGODB_URI"))...)
 	if dev, lives := connect.FindDev(ctx, env.Getenv); lives {
-		values = append(values, passwordOf(dev.RedisURL))
+		values = append(values, passwordsOf(dev.RedisURL)...)
 	}
 	return redact.New(values...)
 }
 
-// passwordOf is the password in the address of a service, which may have several hosts: url.Parse refuses some of them.
-func passwordOf(address string) string {
+// passwordsOf are the passwords in the address of a service: the one before the hosts, and the ones of its options,
+// such as sentinel_password. The address may have several hosts: url.Parse refuses some of them.
+func passwordsOf(address string) (all []string) {
 	_, rest, _ := strings.Cut(address, "://")
+	hosts := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
+		hosts = rest[:end]
 	}
-	_, password, _ := strings.Cut(rest[:max(0, strings.LastIndex(rest, "@"))], ":")
+	_, password, _ := strings.Cut(hosts[:max(0, strings.LastIndex(hosts, "@"))], ":")
 	if plain, err := url.PathUnescape(password); err == nil {
-		return plain
+		password = plain
 	}
-	return password
+	all = []string{password}
+	_, options, _ := strings.Cut(rest, "?")
+	for option := range strings.FieldsFuncSeq(options, func(r rune) bool { return r == '&' || r == ';' || r == '#' }) {
+		name, value, _ := strings.Cut(option, "=")
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		if strings.Contains(strings.ToLower(name), "password") {
+			all = append(all, value)
+		}
+	}
+	return all
 }

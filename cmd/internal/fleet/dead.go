@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/explained"
-	"github.com/headway-go/headway/internal/period"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/period"
 )
 
 func deadCommand(env cli.Environment) *cobra.Command {
@@ -24,7 +24,7 @@ func deadCommand(env cli.Environment) *cobra.Command {
 		Use:   "dead",
 		Short: "List, export and requeue the tasks that failed for good",
 		Long: `A task that fails for good (its retries are used up, its error is permanent, its workers died with it)
-has a record in MongoDB: payload, charges, options, and the errors of its attempts. Records of dead tasks are kept until
+has a record: payload, charges, options, and the errors of its attempts. Records of dead tasks are kept until
 you requeue or delete them, however many there are. Records of other tasks expire after 30 days. They do not depend on
 asynq's archive, which keeps only the last 10 000 tasks.
 

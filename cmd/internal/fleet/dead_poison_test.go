@@ -8,8 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
@@ -24,12 +25,16 @@ func TestDeadCommandsPassWhatTheyCannotRead(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
 	path, _, _ := strings.Cut(env["MONGODB_URI"], "?")
-	records := client.Database(path[strings.LastIndex(path, "/")+1:]).Collection("headway_dead")
-	bad := bson.M{
-		"_id": "bad" + testenv.Escapes, "state": deadtasks.StateDead,
-		"at": deadMail("", 1).At, "tries": testenv.Escapes,
-	}
-	if _, err := records.InsertOne(t.Context(), bad); err != nil {
+	records := mongostore.Documents(client.Database(path[strings.LastIndex(path, "/")+1:])).Collection("dead")
+	at := deadMail("", 1).At
+	err = documents.UpdateOne(t.Context(), records, documents.Change{
+		Key: "bad" + testenv.Escapes, Apply: func(d *documents.Document) (_ bool, err error) {
+			d.Group, d.At = string(deadtasks.StateDead), at
+			d.Head, err = bson.Marshal(bson.M{"state": deadtasks.StateDead, "at": at, "tries": testenv.Escapes})
+			return true, err
+		},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "dead.jsonl")

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 func deadRequeueCommand(env cli.Environment) *cobra.Command {

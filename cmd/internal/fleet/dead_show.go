@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/envelope"
-	"github.com/headway-go/headway/internal/explained"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/line/envelope"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // payloadShown is how many bytes of a payload are shown; export has all.
@@ -91,7 +91,8 @@ func printDead(s screen, t deadtasks.Task, now time.Time) {
 		row("charges", err.Error())
 	}
 	for i, c := range charges {
-		rows = append(rows, []string{[...]string{"charges", ""}[min(i, 1)], c.Bucket() + ": " + cli.Tokens(c.Tokens)})
+		name := [...]string{"charges", ""}[min(i, 1)]
+		rows = append(rows, []string{name, c.Bucket().String() + ": " + cli.Tokens(c.Tokens)})
 	}
 	if t.MaxRetry > 0 { // else it never died, and its options are not kept
 		row("retries", strconv.Itoa(retriesOf(t)))

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/deadletter"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // deadWorld is a queue and a store of dead tasks.

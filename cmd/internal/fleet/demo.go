@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/demo"
+	"github.com/headway-go/headway/internal/products/demo"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 func demoCommand(env cli.Environment) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -16,13 +17,15 @@ import (
 
 	"github.com/headway-go/headway/cmd/internal/gateway"
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/dashboard"
-	"github.com/headway-go/headway/internal/embedded"
-	live "github.com/headway-go/headway/internal/gateway"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/documents/keys"
+	"github.com/headway-go/headway/internal/products/dashboard"
+	"github.com/headway-go/headway/internal/products/embedded"
+	live "github.com/headway-go/headway/internal/products/gateway"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/loopback"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
@@ -34,21 +37,24 @@ func devCommand(env cli.Environment) *cobra.Command {
 		Short: "Run everything in one process: queue, buckets, provider, worker and page; needs no services",
 		Long: `Dev needs no services and no key. It runs an embedded Redis with the queue and the buckets, a provider on
 loopback that enforces the limits of headway.yaml, a worker, a gateway for clients in any language, and the page. When
-headway.yaml changes, all of them go by it at once.
+headway.yaml changes, all of them go by it at once. Without the file, dev has the settings that "headway init" writes.
 
 No call leaves the machine. The provider stands in for each of the providers of headway.yaml. HTTP requests to hosts of
 this machine are made; requests to other hosts of http.allow_hosts get an answer that says so. Keys and http.secrets
-have no real value. Recurring tasks are not enqueued. MONGODB_URI and OTEL_EXPORTER_OTLP_ENDPOINT count only if they
-point to this machine. --allow-real-calls lifts all of that, except for the provider.
+have no real value. Recurring tasks are not enqueued. OTEL_EXPORTER_OTLP_ENDPOINT counts only if it points to this
+machine, MONGODB_URI only if it has one host, of this machine; other members of its replica set are not called.
+--allow-real-calls lifts all of that, except for the provider.
 
 In another terminal "enqueue" and "worker" find it by themselves, where REDIS_URL is not set. Such a worker makes real
 calls. A worker of your own may serve the same queues: dev returns tasks of other types than chat and HTTP requests, and
-that worker gets them some seconds later. All is in memory, and gone when dev ends. With MONGODB_URI, batches and
-records of dead tasks are kept there, and the buckets as well.
+that worker gets them some seconds later. Batches, results and records of dead tasks are there too: "batch", "results",
+"dead list" and "dead requeue" need nothing else. All is in memory, and gone when dev ends. With MONGODB_URI the records
+are in that database, and the buckets as well.
 
 The page may change things, and needs no credentials: it is on loopback, and nothing in it lasts.`,
 		Example: `  headway dev
-  headway enqueue "Why is the sky blue?" --limit openai    # in another terminal`,
+  headway enqueue "Why is the sky blue?" --limit openai    # in another terminal
+  headway batch examples/godoc.jsonl --limit openai --out out.jsonl`,
 	}
 	configFlag(c, &s.file)
 	listen := pageFlag(c)
@@ -77,7 +83,7 @@ func pageFlag(c *cobra.Command) pageListener {
 func loopbackFlag(c *cobra.Command, name, usual, what string) pageListener {
 	address := c.Flags().String(name, usual, "the loopback `address` of "+what+"; the default moves if it is taken")
 	return func(ctx context.Context) (net.Listener, error) {
-		if !cli.OnLoopback(*address) {
+		if !loopback.Host(*address) {
 			return nil, cli.Usage("--%s %s must be an address of loopback: it asks for no credentials", name, *address)
 		}
 		on, err := cli.Listen(ctx, *address)
@@ -104,10 +110,13 @@ func dev(ctx context.Context, s runSettings, listen, serve pageListener, env cli
 		return err
 	}
 	defer func() { _ = calls.Close() }()
-	settings, err := config.Load(s.file)
+	d := &devFleet{}
+	defer func() { _ = os.RemoveAll(d.folder) }()
+	settings, err := d.load(s.file)
 	if err != nil {
 		return err
 	}
+	s.file = d.file
 	redis, err := embedded.Start()
 	if err != nil {
 		return err
@@ -127,13 +136,30 @@ func dev(ctx context.Context, s runSettings, listen, serve pageListener, env cli
 		return fmt.Errorf("announce this fleet to other commands: %w", err)
 	}
 	defer remove()
-	d := &devFleet{file: s.file, redis: redis, provider: provider}
+	d.redis, d.provider = redis, provider
 	d.welcome(env, on.Addr().String(), calls.Addr().String(), settings, s.confined)
 	env.Getenv = d.getenv(env.Getenv)
 	if s.confined {
 		env.Getenv = confined(settings, env.Getenv)
 	}
 	return d.run(ctx, s, on, calls, env)
+}
+
+// load reads the settings. Without the default file they are what `headway init` writes.
+func (d *devFleet) load(file string) (c config.Config, err error) {
+	d.file, d.shown = file, file+", in force as soon as you save it"
+	c, err = config.Load(file)
+	if !session.FileMissing(err, file) {
+		return c, err
+	}
+	if d.folder, err = os.MkdirTemp("", "headway-dev-"); err != nil {
+		return c, fmt.Errorf("make a folder for the built-in settings: %w", err)
+	}
+	d.file, d.shown = filepath.Join(d.folder, file), "built in; `headway init` writes them, to change them"
+	if err = os.WriteFile(d.file, initial, 0o600); err != nil {
+		return c, fmt.Errorf("write the built-in settings: %w", err)
+	}
+	return config.Load(d.file)
 }
 
 // begin says that the Redis is new: no call of before can be in flight.
@@ -146,7 +172,9 @@ func begin(ctx context.Context, redis *embedded.Redis) error {
 
 // devFleet is the services of `headway dev`.
 type devFleet struct {
+	folder   string // of the built-in settings; empty where there is a file
 	file     string
+	shown    string // what people read of the file
 	redis    *embedded.Redis
 	provider *devProvider
 }
@@ -187,7 +215,7 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on, calls net.Listene
 	}
 	changed := make(chan struct{}, 1)
 	s.changed, s.standIn = changed, d.provider.url
-	serving, err := session.Load(ctx, env, s.file, session.Needs{})
+	serving, err := session.Load(ctx, env, s.file, session.Needs{Enforces: true})
 	if err != nil {
 		return err
 	}
@@ -199,10 +227,7 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on, calls net.Listene
 	var group sync.WaitGroup
 	var failed, unserved error
 	group.Go(func() {
-		unserved = gateway.Serve(ctx, calls, serving, gateway.Settings{
-			File: s.file, MaxHold: live.MaxHoldDefault, MaxBody: live.MaxBodyDefault,
-			ShutdownTimeout: serving.Config.ShutdownTimeout, Logger: logger, StandIn: d.provider.url,
-		}, env)
+		unserved = d.serve(ctx, s, calls, serving, logger, env)
 		cancel()
 	})
 	group.Go(func() {
@@ -222,6 +247,20 @@ func (d *devFleet) run(ctx context.Context, s runSettings, on, calls net.Listene
 	cancel()
 	group.Wait()
 	return errors.Join(err, failed, unserved)
+}
+
+// serve runs the gateway. Where no key is configured, it asks for none.
+func (d *devFleet) serve(
+	ctx context.Context, s runSettings, calls net.Listener, with *session.Session, log *slog.Logger, env cli.Environment,
+) error {
+	callers, err := keys.Open(ctx, with.Buckets.Keys(), true)
+	if err != nil {
+		return err
+	}
+	return gateway.Serve(ctx, calls, with, gateway.Settings{
+		File: s.file, MaxHold: live.MaxHoldDefault, MaxBody: live.MaxBodyDefault,
+		ShutdownTimeout: with.Config.ShutdownTimeout, Logger: log, StandIn: d.provider.url, Keys: callers,
+	}, env)
 }
 
 // follow has the provider go by the file. The worker reports what is wrong in the file.
@@ -277,16 +316,21 @@ func program(path string) string {
 	return shell.Word(path)
 }
 
-// welcome says what runs, and what to type next.
-func (d *devFleet) welcome(env cli.Environment, page, calls string, settings config.Config, confined bool) {
-	limit := "NAME"
-	for _, l := range settings.Limits {
+// callable is a limit of the file from which a call of a provider can take, or NAME if there is none.
+func callable(c config.Config) string {
+	for _, l := range c.Limits {
 		slots := func(m reservations.Meter) bool { return m.Name == reservations.MeterInFlight }
-		if quotasOf([]reservations.Limit{l}) != (quotas{}) || slices.ContainsFunc(l.Meters, slots) {
-			limit = l.Name
-			break
+		counted := quotasOf([]reservations.Limit{l}) != (quotas{}) || slices.ContainsFunc(l.Meters, slots)
+		if counted && c.Providers.Check(l.Name) == nil {
+			return l.Name
 		}
 	}
+	return "NAME"
+}
+
+// welcome says what runs, and what to type next.
+func (d *devFleet) welcome(env cli.Environment, page, calls string, settings config.Config, confined bool) {
+	limit := callable(settings)
 	var name string
 	if len(settings.Providers) > 0 {
 		name = "NAME"
@@ -296,9 +340,9 @@ func (d *devFleet) welcome(env cli.Environment, page, calls string, settings con
 	rows := [][]string{
 		{"page", "http://" + page},
 		{"gateway", "base_url=http://" + calls + "/v1 for clients in any language, with any key"},
-		{"settings", d.file + ", in force as soon as you save it"},
+		{"settings", d.shown},
 		{"provider", d.provider.url(name) + ": enforces the limits, invents answers"},
-		{"queue", "an embedded Redis: all is gone when this ends"},
+		{"queue", "an embedded Redis, with results and dead tasks too: all is gone when this ends"},
 	}
 	if confined {
 		rows = append(rows, confinedRows(settings, env.Getenv)...)
@@ -307,6 +351,7 @@ func (d *devFleet) welcome(env cli.Environment, page, calls string, settings con
 	fmt.Fprintf(out, "\nNow type in another terminal, in this folder:\n\n")
 	out.table([][]string{
 		{program(os.Args[0]) + ` enqueue "Why is the sky blue?" --limit ` + limit + ` --wait`},
+		{program(os.Args[0]) + ` batch FILE --limit ` + limit + ` --out out.jsonl`},
 		{program(os.Args[0]) + ` limits show`},
 	})
 	if env.Getenv("REDIS_URL") != "" {

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 )

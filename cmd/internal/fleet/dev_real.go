@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"unicode"
 
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/intake"
+	"github.com/headway-go/headway/internal/calls/intake"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/loopback"
 )
 
 // devSecret is the value of every key and secret within `headway dev`.
@@ -27,8 +30,8 @@ func confined(c config.Config, getenv func(string) string) func(string) string {
 		_, secret := c.HTTP.Secrets[name]
 		isKey := func(p config.Provider) bool { return p.Key == name }
 		switch {
-		case name == "MONGODB_URI" && !mongoHere(value):
-			return ""
+		case name == "MONGODB_URI":
+			return mongoHere(value)
 		case name == "OTEL_SDK_DISABLED" && !tracesHere(getenv):
 			return "true"
 		case secret, slices.ContainsFunc(c.Providers, isKey):
@@ -38,17 +41,28 @@ func confined(c config.Config, getenv func(string) string) func(string) string {
 	}
 }
 
-// mongoHere reports whether all hosts of an address are this machine.
-func mongoHere(uri string) bool {
-	parsed, err := connstring.Parse(uri) // mongodb+srv would ask DNS for its hosts
-	return err == nil && parsed.Scheme == connstring.SchemeMongoDB && !slices.ContainsFunc(parsed.Hosts,
-		func(address string) bool {
-			host, _, err := net.SplitHostPort(address)
-			if err != nil {
-				host = address
-			}
-			return !hostHere(host)
-		})
+// mongoHere is an address of MongoDB that leads to this machine alone; empty for an address that can't. A server may be
+// a member of a replica set, whose other members a driver would call: it has to call the one host of the address.
+func mongoHere(uri string) string {
+	parsed, err := connstring.Parse(uri)                               // mongodb+srv would ask DNS for its hosts
+	abroad := []string{auth.MongoDBAWS, auth.MongoDBOIDC, auth.GSSAPI} // get their credentials from another service
+	switch {
+	case err != nil, parsed.Scheme != connstring.SchemeMongoDB, len(parsed.Hosts) != 1, !loopback.Host(parsed.Hosts[0]),
+		slices.Contains(abroad, strings.ToUpper(parsed.AuthMechanism)):
+		return ""
+	case parsed.DirectConnection, parsed.LoadBalanced:
+		return uri
+	case parsed.DirectConnectionSet:
+		return ""
+	}
+	before, options, has := strings.Cut(uri, "?")
+	if !has && !strings.Contains(strings.TrimPrefix(uri, "mongodb://"), "/") {
+		before += "/"
+	}
+	if options != "" {
+		options = "&" + options
+	}
+	return before + "?directConnection=true" + options
 }
 
 // tracesHere reports whether traces go to this machine, as they do by default.
@@ -56,25 +70,27 @@ func tracesHere(getenv func(string) string) bool {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
 		if endpoint := getenv(name); endpoint != "" {
 			u, err := url.Parse(endpoint)
-			return err == nil && hostHere(u.Hostname())
+			// net/http goes around a proxy for localhost in small letters only.
+			return err == nil && loopback.Host(u.Hostname()) && !strings.ContainsFunc(u.Hostname(), unicode.IsUpper)
 		}
 	}
 	return true
 }
 
-func hostHere(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // devHosts answers the HTTP requests of tasks instead of their hosts. Hosts of this machine are called.
 type devHosts struct{ here http.RoundTripper }
 
-func newDevHosts() devHosts { return devHosts{here: intake.Transport()} }
+func newDevHosts() devHosts {
+	here := intake.Transport()
+	if t, ok := here.(*http.Transport); ok {
+		t.Proxy = nil // it may be elsewhere
+	}
+	return devHosts{here: here}
+}
 
 // RoundTrip implements http.RoundTripper.
 func (d devHosts) RoundTrip(r *http.Request) (*http.Response, error) {
-	if hostHere(r.URL.Hostname()) {
+	if loopback.Host(r.URL.Hostname()) {
 		return d.here.RoundTrip(r)
 	}
 	if r.Body != nil {
@@ -109,8 +125,8 @@ func confinedRows(c config.Config, getenv func(string) string) (rows [][]string)
 			"recurring", cli.Plural(n, "task is", "tasks are") + " not enqueued" + lifts,
 		})
 	}
-	if uri := getenv("MONGODB_URI"); uri != "" && !mongoHere(uri) {
-		rows = append(rows, []string{"MongoDB", "MONGODB_URI is not used, it is elsewhere" + lifts})
+	if uri := getenv("MONGODB_URI"); uri != "" && mongoHere(uri) == "" {
+		rows = append(rows, []string{"MongoDB", "MONGODB_URI is not used, it is not one host of this machine" + lifts})
 	}
 	if !tracesHere(getenv) {
 		rows = append(rows, []string{"traces", "are not sent, the collector is elsewhere" + lifts})

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/tracing"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/tracing"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/web"
 )
@@ -24,13 +26,24 @@ func TestConfinedEnvironment(t *testing.T) {
 	var c config.Config
 	c.HTTP.Secrets = map[string][]string{"BILLING": {"a.example"}}
 	c.Providers = config.Providers{{Name: "azure", Key: "AZURE_KEY"}}
+	const here, direct = "mongodb://127.0.0.1:27017", "?directConnection=true"
 	for _, tc := range []struct{ name, value, want string }{
 		{"BILLING", "sk-live", devSecret},
 		{"BILLING", "", devSecret},
 		{"AZURE_KEY", "sk-live", devSecret},
 		{"USER", "ann", "ann"},
-		{"MONGODB_URI", "mongodb://127.0.0.1:27017/headway", "mongodb://127.0.0.1:27017/headway"},
-		{"MONGODB_URI", "mongodb://u:p@localhost,[::1]:27018/headway", "mongodb://u:p@localhost,[::1]:27018/headway"},
+		{"MONGODB_URI", here + "/headway", here + "/headway" + direct}, // it may be a member of a set of hosts elsewhere
+		{"MONGODB_URI", here, here + "/" + direct},
+		{"MONGODB_URI", here + "/?", here + "/" + direct},
+		{"MONGODB_URI", here + "/h?replicaSet=rs0", here + "/h" + direct + "&replicaSet=rs0"},
+		{"MONGODB_URI", "mongodb://u:p%2F%3F@[::1]:27018/h", "mongodb://u:p%2F%3F@[::1]:27018/h" + direct},
+		{"MONGODB_URI", here + "/h" + direct, here + "/h" + direct},
+		{"MONGODB_URI", here + "/h?loadBalanced=true", here + "/h?loadBalanced=true"},
+		{"MONGODB_URI", here + "/h?directConnection=false", ""},
+		{"MONGODB_URI", "mongodb://u:p@localhost,[::1]:27018/headway", ""},
+		{"MONGODB_URI", here + "/h?authMechanism=MONGODB-AWS", ""}, // asks 169.254.169.254 for a key
+		{"MONGODB_URI", here + "/h?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:gcp,TOKEN_RESOURCE:a", ""},
+		{"MONGODB_URI", "mongodb://u@localhost/?authMechanism=gssapi", ""},
 		{"MONGODB_URI", "mongodb://db.example/headway", ""},
 		{"MONGODB_URI", "mongodb://10.0.0.1/headway", ""},
 		{"MONGODB_URI", "mongodb://127.0.0.1,db.example/headway", ""},
@@ -43,6 +56,12 @@ func TestConfinedEnvironment(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s=%q: got %q, want %q", tc.name, tc.value, got, tc.want)
 		}
+		if tc.name != "MONGODB_URI" || got == "" {
+			continue
+		}
+		if o := options.Client().ApplyURI(got); o.Direct == nil && o.LoadBalanced == nil {
+			t.Errorf("%s: the driver calls other hosts too", got)
+		}
 	}
 	const endpoint, traces = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	for _, tc := range []struct {
@@ -54,12 +73,22 @@ func TestConfinedEnvironment(t *testing.T) {
 		{map[string]string{endpoint: "http://localhost:4318"}, true},
 		{map[string]string{endpoint: "http://127.0.0.1:4318", "OTEL_SDK_DISABLED": "true"}, false},
 		{map[string]string{endpoint: "https://otlp.example"}, false},
+		{map[string]string{endpoint: "http://LOCALHOST:4318"}, false}, // goes to the proxy of HTTP_PROXY
 		{map[string]string{endpoint: "http://localhost:4318", traces: "https://otlp.example"}, false},
 		{map[string]string{endpoint: "://", "OTEL_TRACES_EXPORTER": "otlp"}, false},
 	} {
 		if got := tracing.Enabled(confined(c, func(name string) string { return tc.env[name] })); got != tc.sent {
 			t.Errorf("%v: traces are sent: %v", tc.env, got)
 		}
+	}
+}
+
+// A request to this machine does not go to the proxy of HTTP_PROXY, as it would for localhost in capital letters.
+func TestDevUsesNoProxy(t *testing.T) {
+	t.Parallel()
+	transport, ok := newDevHosts().here.(*http.Transport)
+	if !ok || transport.Proxy != nil {
+		t.Errorf("%T has a proxy", newDevHosts().here)
 	}
 }
 

@@ -13,9 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/cmd/internal/gateway"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -88,7 +92,7 @@ func (d *devRun) start(t *testing.T, args ...string) {
 // until waits for something that another goroutine does.
 func (d *devRun) until(t *testing.T, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); {
+	for deadline := time.Now().Add(10 * time.Minute); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("in vain; dev wrote:\n%s", d.out)
 		}
@@ -127,6 +131,23 @@ func (d *devRun) get(t *testing.T, path string) string {
 	return string(text)
 }
 
+// Without a headway.yaml, dev has the settings of `headway init`, and other commands find its limits.
+func TestDevWithoutAFile(t *testing.T) {
+	t.Parallel()
+	d := &devRun{env: map[string]string{"HOME": t.TempDir()}, out: &written{}}
+	d.start(t, "dev")
+	d.until(t, func() bool { // its worker publishes the limits
+		code, out, _ := command(t, d.env, "limits", "show", "openai")
+		return code == cli.ExitOK && strings.Contains(out, "20000")
+	})
+	if !strings.Contains(d.out.String(), "headway init") {
+		t.Error(d.out)
+	}
+	if code := d.end(); code != cli.ExitOK {
+		t.Errorf("exit %d: %s", code, d.out)
+	}
+}
+
 // One command runs a fleet; another process finds it without a setting, and its task is answered.
 func TestDev(t *testing.T) {
 	t.Parallel()
@@ -163,6 +184,28 @@ func TestDev(t *testing.T) {
 	}
 	if _, err = os.Stat(filepath.Join(d.env["HOME"], ".cache", "headway", "dev.json")); !os.IsNotExist(err) {
 		t.Errorf("the file is left: %v", err)
+	}
+}
+
+// The command that `headway dev` prints is one that works: its limit is of a provider, and counts calls.
+func TestDevNamesALimitOfCalls(t *testing.T) {
+	t.Parallel()
+	meters := func(name string, m ...reservations.Meter) reservations.Limit {
+		return reservations.Limit{Name: name, Meters: m}
+	}
+	requests := reservations.PerMinute("requests", 5)
+	api, openai := meters("api", requests), meters("openai", requests)
+	pages, gpu := meters("pages", reservations.PerMinute("pages", 5)), meters("gpu", reservations.InFlight(2))
+	one := config.Providers{{Name: "openai", Limits: []string{"openai"}}}
+	for want, c := range map[string]config.Config{
+		"api":    {Limits: []reservations.Limit{api, openai}},
+		"openai": {Limits: []reservations.Limit{api, openai}, Providers: one},
+		"gpu":    {Limits: []reservations.Limit{pages, gpu, openai}},
+		"NAME":   {Limits: []reservations.Limit{api}, Providers: one},
+	} {
+		if got := callable(c); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
@@ -260,27 +303,64 @@ func TestDemoWithPage(t *testing.T) {
 func TestDevServesTheGateway(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, "--gateway", "127.0.0.1:0")
-	baseURL := regexp.MustCompile(`base_url=(\S+)`).FindStringSubmatch(d.out.String())
-	if baseURL == nil {
-		t.Fatalf("dev wrote:\n%s", d.out)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, stream := range []string{"false", "true"} {
-		body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":` + stream + `}`
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL[1]+"/chat/completions",
-			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), "tokens.") ||
+		res, text := d.chat(t, stream, "any") //nolint:bodyclose // it is
+		if res.StatusCode != http.StatusOK || !strings.Contains(text, "tokens.") ||
 			res.Header.Get("X-Ratelimit-Limit-Requests") != "50" {
-			t.Errorf("%d, %v, %v: %s", res.StatusCode, err, res.Header, text)
+			t.Errorf("%d, %v: %s", res.StatusCode, res.Header, text)
 		}
 	}
+}
+
+// The gateway of dev goes by keys as any other one: from the first key on, each caller needs one.
+func TestDevHasKeys(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--gateway", "127.0.0.1:0")
+	d.chat(t, "false", "any") //nolint:bodyclose // it is; the fleet is there
+	var secret bytes.Buffer
+	commands := func(env cli.Environment) *cobra.Command {
+		root := rootCommand(env)
+		root.AddCommand(gateway.Commands(env)...)
+		return root
+	}
+	code := cli.Run(t.Context(), commands, []string{"keys", "create", "--config", d.file, "--tenant", "me"},
+		cli.Environment{Getenv: func(name string) string { return d.env[name] }, Out: &secret, Err: d.out})
+	if code != cli.ExitOK {
+		t.Fatalf("exit %d: %s", code, d.out)
+	}
+	d.until(t, func() bool {
+		res, _ := d.chat(t, "false", "any") //nolint:bodyclose // it is
+		return res.StatusCode == http.StatusUnauthorized
+	})
+	res, text := d.chat(t, "false", strings.TrimSpace(secret.String())) //nolint:bodyclose // it is
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("%d: %s", res.StatusCode, text)
+	}
+}
+
+// chat asks the gateway with a key.
+func (d *devRun) chat(t *testing.T, stream, key string) (res *http.Response, text string) {
+	t.Helper()
+	var baseURL []string
+	d.until(t, func() bool {
+		baseURL = regexp.MustCompile(`base_url=(\S+) `).FindStringSubmatch(d.out.String())
+		return baseURL != nil
+	})
+	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":` + stream + `}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL[1]+"/chat/completions",
+		strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if res, err = client.Do(r); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	all, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(all)
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/batchref"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/explained"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/batchref"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/scheduler"
 )
 
@@ -58,8 +60,8 @@ The exit code is 1 where there is no such task.`,
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		x := explainer{env: env, client: client, settings: settings}
-		found, err := x.meant(c.Context(), scheduler.Task{Queue: queue, ID: args[0]})
+		x := explainer{env: env, client: client, settings: settings, file: file}
+		found, err := x.meant(c.Context(), waitlist.Task{Queue: queue, ID: args[0]})
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return fmt.Errorf("%w; `%s` has its record, should it have failed for good; "+
 				"batches are shown by `headway status`", err, shell.Command("headway dead show", args[0]))
@@ -86,10 +88,11 @@ type explainer struct {
 	env      cli.Environment
 	client   redis.UniversalClient
 	settings config.Config
+	file     string
 }
 
 // meant explains the task with this ID. If there is none, it explains the task that the name means.
-func (x explainer) meant(ctx context.Context, task scheduler.Task) ([]explained.Task, error) {
+func (x explainer) meant(ctx context.Context, task waitlist.Task) ([]explained.Task, error) {
 	found, err := x.explain(ctx, task)
 	if !errors.Is(err, asynq.ErrTaskNotFound) {
 		return found, err
@@ -112,20 +115,19 @@ func printExplained(s screen, t explained.Task) {
 
 // explain explains the task, in all queues where none is named. MongoDB is asked only for a task that waits for a
 // bucket.
-func (x explainer) explain(ctx context.Context, task scheduler.Task) ([]explained.Task, error) {
+func (x explainer) explain(ctx context.Context, task waitlist.Task) ([]explained.Task, error) {
 	s, err := scheduler.New(x.client, nil, scheduler.Config{})
 	if err != nil {
 		return nil, err
 	}
-	found := []scheduler.Task{task}
-	if task.Queue == "" {
-		if found, err = s.Find(ctx, task.ID); err != nil {
-			return nil, err
-		}
+	queues, err := asynqdb.New(x.client).QueuesOf(ctx, task.Queue, task.ID)
+	if err != nil {
+		return nil, err
 	}
 	var all []explained.Task
-	for _, t := range found {
-		e, err := s.Explain(ctx, t)
+	for _, queue := range queues {
+		t := waitlist.Task{Queue: queue, ID: task.ID}
+		e, err := s.Explain(ctx, t.Queue, t.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -144,11 +146,11 @@ func (x explainer) explain(ctx context.Context, task scheduler.Task) ([]explaine
 }
 
 // sentAgain returns the newest task of the same request of a batch in the queue; empty if there is none.
-func sentAgain(ctx context.Context, s *scheduler.Scheduler, t scheduler.Task) (newest string, err error) {
+func sentAgain(ctx context.Context, s *scheduler.Scheduler, t waitlist.Task) (newest string, err error) {
 	ref, ok := batchref.Parse(t.ID)
 	for ok {
 		ref.Round++
-		_, err = s.Explain(ctx, scheduler.Task{Queue: t.Queue, ID: ref.TaskID()})
+		_, err = s.Explain(ctx, t.Queue, ref.TaskID())
 		if errors.Is(err, asynq.ErrTaskNotFound) {
 			return newest, nil
 		}
@@ -161,12 +163,12 @@ func sentAgain(ctx context.Context, s *scheduler.Scheduler, t scheduler.Task) (n
 }
 
 // bucket explains once more, with the bucket.
-func (x explainer) bucket(ctx context.Context, t scheduler.Task, one explained.Task) (explained.Task, error) {
-	s, err := session.Open(ctx, x.env, x.settings, session.Needs{Queue: x.client})
+func (x explainer) bucket(ctx context.Context, t waitlist.Task, one explained.Task) (explained.Task, error) {
+	s, err := session.Open(ctx, x.env, x.settings, session.Needs{Queue: x.client, File: x.file})
 	if err != nil {
 		one.Problem = err.Error()
 		return one, nil // shown beside what is known
 	}
 	defer s.Close(ctx)
-	return explained.Read(ctx, s.Reader(), t)
+	return explained.Read(ctx, s.Reader(), t.Queue, t.ID)
 }

@@ -8,24 +8,22 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/headway-go/headway/internal/asynqdb"
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/requests"
-	"github.com/headway-go/headway/internal/shell"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/products/requests"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 // named returns the task that a name means if it is no ID: a batch, a request of a batch, or the beginning of an ID.
 // Missing is the error that there is no such ID.
-func (x explainer) named(ctx context.Context, t scheduler.Task, missing error) (scheduler.Task, error) {
-	if x.env.Getenv("MONGODB_URI") != "" {
-		found, err := x.inBatch(ctx, t.ID)
-		away := errors.Is(err, connect.ErrUnreachable) && !strings.Contains(t.ID, ":") // it may be the beginning of an ID
-		if !away && !errors.Is(err, batches.ErrUnknownBatch) {
-			return found, err
-		}
+func (x explainer) named(ctx context.Context, t waitlist.Task, missing error) (waitlist.Task, error) {
+	found, err := x.inBatch(ctx, t.ID)
+	away := errors.Is(err, connect.ErrUnreachable) && !strings.Contains(t.ID, ":") // it may be the beginning of an ID
+	if !away && !errors.Is(err, batches.ErrUnknownBatch) {
+		return found, err
 	}
 	queue, id, err := asynqdb.New(x.client).Beginning(ctx, t.Queue, t.ID)
 	switch {
@@ -34,25 +32,25 @@ func (x explainer) named(ctx context.Context, t scheduler.Task, missing error) (
 	case errors.Is(err, asynqdb.ErrSeveral):
 		err = &cli.UsageError{Err: err}
 	}
-	return scheduler.Task{Queue: queue, ID: id}, err
+	return waitlist.Task{Queue: queue, ID: id}, err
 }
 
 // inBatch returns the task of a request that is named BATCH:CUSTOM_ID, or the first one of BATCH that has no result.
 // The error matches batches.ErrUnknownBatch if no batch has that name.
-func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, error) {
+func (x explainer) inBatch(ctx context.Context, name string) (waitlist.Task, error) {
 	buckets, err := connect.Records(ctx, x.env.Getenv, x.client, x.env.Err)
 	if err != nil {
-		return scheduler.Task{}, err
+		return waitlist.Task{}, err
 	}
 	defer func() { _ = buckets.Close(context.WithoutCancel(ctx)) }()
 	store, err := buckets.Batches(ctx)
 	if err != nil {
-		return scheduler.Task{}, err
+		return waitlist.Task{}, err
 	}
 	id, customID, one := strings.Cut(name, ":")
 	b, err := store.Batch(ctx, id)
 	if err != nil {
-		return scheduler.Task{}, err
+		return waitlist.Task{}, err
 	}
 	finder := requests.Finder{Store: store, Queue: x.client}
 	if !one {
@@ -61,20 +59,20 @@ func (x explainer) inBatch(ctx context.Context, name string) (scheduler.Task, er
 			failed = fmt.Errorf("no request of batch %s is in the queue: `%s` says why", b.ID,
 				shell.Command("headway status", b.ID))
 		}
-		return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, failed
+		return waitlist.Task{Queue: b.Queue, ID: ref.TaskID()}, failed
 	}
 	ref, err := finder.Named(ctx, b, customID)
 	if err != nil {
-		return scheduler.Task{}, err
+		return waitlist.Task{}, err
 	}
 	r, ended, err := store.Find(ctx, b.ID, ref.Line)
 	if err == nil && ended {
-		how := "was answered"
+		how, file := "was answered", "--out"
 		if r.Failed() {
-			how = "has failed"
+			how, file = "has failed", "--errors"
 		}
 		err = fmt.Errorf("request %q of batch %s %s %s: `%s` writes its result", customID, b.ID, how,
-			cli.Day(r.Finished), shell.Command("headway results", b.ID, "--out", "-", "--errors", "-"))
+			cli.Day(r.Finished), shell.Command("headway results", b.ID, file, "-"))
 	}
-	return scheduler.Task{Queue: b.Queue, ID: ref.TaskID()}, err
+	return waitlist.Task{Queue: b.Queue, ID: ref.TaskID()}, err
 }

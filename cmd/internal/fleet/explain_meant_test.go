@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/enqueue"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // Explain takes a batch, a request of a batch, and the beginning of an ID.
@@ -67,5 +67,18 @@ func TestExplainTakesNames(t *testing.T) {
 			!strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
 		}
+	}
+	for _, args := range [][]string{{"cancel", id + ":b"}, {"results", id, "--errors", "-"}} {
+		out.Reset()
+		if code := cli.Run(t.Context(), root, append(args, "--config", file), cli.Environment{
+			Getenv: func(k string) string { return env[k] }, Out: &out, Err: &out,
+		}); code != cli.ExitOK {
+			t.Fatalf("%q: exit %d: %s", args, code, &out)
+		}
+	}
+	code, _, errs := command(t, env, "explain", id+":b", "--config", file)
+	if code == cli.ExitOK || !strings.Contains(errs, "has failed ") ||
+		!strings.Contains(errs, "`headway results "+id+" --errors -` writes its result") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -72,17 +72,27 @@ func TestExplainCommand(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		`^Task b waits for limit api: it is number 3 of 3 in its waitlist, expected to start in (2m0|1m5\S+)s; ` +
-			`no worker takes from queue default\.\n\n`,
+		`^Task b waits for limit api: it is number 3 of 3 in its waitlist; ` +
+			`no worker takes from queue default: start one\.\n\n`,
 		`\n  state     scheduled in asynq; position 3 of 3 in the waitlist of api\n`,
 		`\n  charges   api: requests 60\n`,
 		`\n  ahead     requests 120\n`, `\n  reserved  its tokens are promised\n`,
 		`\n  net       \S+Z, in \S+s: asynq delivers it then, should no dispatcher promote it\n`,
-		`\napi  3 tasks wait, the last is expected to start in (2m0|1m5\S+)s\n`,
+		`\napi  3 tasks wait\n`,
 		`\n  METER     RATE  LEVEL     PROMISED  AHEAD  `,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	testenv.Serve(t, openWorld(t, env, file).Queue, "default")
+	_, out, _ = command(t, env, "explain", "b", "--config", file)
+	for _, want := range []string{
+		`in its waitlist, expected to start in (2m0|1m5\S+|1m4\S+)s\.\n\n`,
+		`\napi  3 tasks wait, the last is expected to start in (2m0|1m5\S+|1m4\S+)s\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("with a worker %q is missing in:\n%s", want, out)
 		}
 	}
 	env["MONGODB_URI"] = "mongodb://127.0.0.1:1/"
@@ -96,13 +106,16 @@ func TestExplainAsJSON(t *testing.T) {
 	t.Parallel()
 	env, file := waitingWorld(t)
 	code, out, errs := command(t, env, "explain", "b", "--queue", "default", "--config", file, "--json")
+	if strings.Contains(out, "expected to start") {
+		t.Errorf("a start is expected without a worker:\n%s", out)
+	}
 	var shown []map[string]any
 	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != cli.ExitOK || len(shown) != 1 {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
 	if d := cmp.Diff([]string{
 		"before", "bucket", "charges", "failures", "id", "max_retry", "net", "now", "queue", "reason", "since", "state",
-		"summary", "type", "until", "waits", "workers",
+		"summary", "type", "waits", "workers",
 	}, keysOf(shown[0])); d != "" {
 		t.Errorf("keys (-want +got):\n%s", d)
 	}
@@ -128,13 +141,14 @@ func TestExplainOfAPausedQueue(t *testing.T) {
 	if err = asynq.NewInspectorFromRedisClient(client).PauseQueue("default"); err != nil {
 		t.Fatal(err)
 	}
+	testenv.Serve(t, client, "default")
 	code, out, errs := command(t, env, "explain", "b", "--config", file)
 	if code != cli.ExitOK {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, want := range []string{
 		"; queue default is paused, so it starts only after the pause, and not before \\S+Z: resume it with " +
-			"`headway unpause default`; no worker takes from queue default\\.\n",
+			"`headway unpause default`\\.\n",
 		`\n  until     \S+Z, in \S+s, at the earliest\n`, "\n  paused    nothing of queue default starts until it is " +
 			"resumed: `headway unpause default`\n",
 		`\n  net       \S+Z, in \S+s: asynq puts it into its queue then, should no dispatcher promote it\n`,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 )
 
 //go:embed init.yaml

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 )
 
 // Init writes the headway.yaml of the repository, once.

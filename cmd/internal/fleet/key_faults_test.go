@@ -8,7 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A key or a secret with a control character within it is a fault at the start, which names its variable and not its

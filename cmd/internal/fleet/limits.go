@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/nearest"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/text/nearest"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -16,9 +17,9 @@ func limitsCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limits",
 		Short: "Show the limits, and change them while the fleet runs",
-		Long: `Limits shows what headway.yaml says and what was set above it, and sets another rate for a meter: the
-whole fleet goes by it within 2 seconds, without a restart. Waiting tasks start earlier or later accordingly; none is
-lost. Reset and unblock let waiting tasks start at once.
+		Long: `Limits shows what live workers and headway.yaml have and what was set above it, and sets another rate for
+a meter: the whole fleet goes by it within 2 seconds, without a restart. Waiting tasks start earlier or later
+accordingly; none is lost. Reset and unblock let waiting tasks start at once.
 
 What is set stays set, also when workers restart, until "limits unset". It is kept beside the buckets.`,
 		Example: `  headway limits list
@@ -65,20 +66,20 @@ func meterOf(limits []reservations.Limit, name string) (limit, meter string, err
 		return limit, meter, nil
 	}
 	if len(known) == 0 {
-		return "", "", cli.Usage("there is no meter %q: the file has no limits; name the one that the workers read with "+
-			"--config", name)
+		return "", "", cli.Usage("there is no meter %q: neither the file nor a live worker has limits; name the file of the "+
+			"workers with --config", name)
 	}
 	if of, ok := strings.CutSuffix(name, "."+reservations.MeterInFlight); ok && slices.ContainsFunc(limits,
 		func(l reservations.Limit) bool { return l.Name == of }) {
-		return "", "", cli.Usage("limit %s has no in_flight: add it to the limit in the file, e.g. in_flight: 20; then its "+
-			"number can be set", of)
+		return "", "", cli.Usage("limit %s has no in_flight: add it where the limit is set up, e.g. in_flight: 20 in "+
+			"headway.yaml; then its number can be set", of)
 	}
 	return "", "", cli.Usage("there is no meter %q; %s", name, nearest.There(name, known))
 }
 
 // inForce is the meter that an override is for, as it counts; zero if there is none.
 func inForce(l *reservations.Limiter, o reservations.Override) reservations.Meter {
-	limit, _ := l.Limits().For(o.Limit, o.Key) // an unknown limit has no meters
+	limit, _ := inside.Of(l).Limits().For(o.Limit, o.Key) // an unknown limit has no meters
 	for _, m := range limit.Meters {
 		if m.Name == o.Meter {
 			return m

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // A key that no bucket can have is refused before a service is asked: here none answers.

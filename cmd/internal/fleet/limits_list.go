@@ -12,8 +12,8 @@ import (
 
 	"github.com/headway-go/headway/cmd/internal/session"
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -41,16 +41,17 @@ func (r *listedRate) text(burst bool) string {
 	return r.Rate
 }
 
-// listed is one meter of a limit, or of one of its keys: as headway.yaml has it and as it was set.
+// listed is one meter of a limit, or of one of its keys: as live workers or headway.yaml have it, and as it was set.
 type listed struct {
 	Limit      string      `json:"limit"`
 	Key        string      `json:"key,omitempty"`
 	Meter      string      `json:"meter"`
-	Configured *listedRate `json:"configured"` // null where headway.yaml does not have it
+	Configured *listedRate `json:"configured"` // null where neither live workers nor headway.yaml have it
 	Override   *listedRate `json:"override"`   // null where nothing was set
 	SetBy      string      `json:"set_by,omitempty"`
 	SetAt      *time.Time  `json:"set_at,omitempty"`
 	Ignored    string      `json:"ignored,omitempty"` // why what was set is not in force
+	Place      string      `json:"place,omitempty"`   // where the limit is, unless live workers and headway.yaml have it
 }
 
 func limitsListCommand(env cli.Environment) *cobra.Command {
@@ -59,9 +60,10 @@ func limitsListCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the limits as configured and as set",
-		Long: `List shows each meter of headway.yaml with its rate, and beside it what "limits set" has set, its author
-and its time. What was set counts; for a key its own first. On a terminal that is too narrow the table has shorter
-times, then no bursts, then neither author nor time of a setting.`,
+		Long: `List shows each meter of live workers and of headway.yaml with its rate, and beside it what "limits set"
+has set, its author and its time; then which limits are in one of both places alone. What was set counts; for a key its
+own first. On a terminal that is too narrow the table has shorter times, then no bursts, then neither author nor time of
+a setting.`,
 		Example: `  headway limits list
   headway limits list --json | jq '.[] | select(.override)'`,
 	}
@@ -76,8 +78,15 @@ times, then no bursts, then neither author nor time of a setting.`,
 			return cli.JSON(env.Out).Encode(rows)
 		}
 		s := screenOf(env)
-		_, err = fmt.Fprint(s, limitsTable(rows, s.columns, s.bold))
-		return err
+		if _, err = fmt.Fprint(s, limitsTable(rows, s.columns, s.bold)); err != nil {
+			return err
+		}
+		for i, r := range rows {
+			if r.Place != "" && (i == 0 || rows[i-1].Limit != r.Limit) {
+				fmt.Fprintf(s, "limit %s is %s\n", cli.Line(r.Limit), cli.Line(r.Place))
+			}
+		}
+		return nil
 	}
 	return c
 }
@@ -100,7 +109,9 @@ func listLimits(ctx context.Context, env cli.Environment, file string) ([]listed
 	shown := map[reservations.Override]bool{}
 	for _, l := range now.Config.Limits {
 		for _, m := range l.Meters {
-			row := listed{Limit: l.Name, Meter: m.Name, Configured: configuredRate(m)}
+			row := listed{
+				Limit: l.Name, Meter: m.Name, Configured: configuredRate(m), Place: now.Reader().Source(l.Name).Place,
+			}
 			all := len(rows) // the row of all keys
 			rows = append(rows, row)
 			for _, o := range now.Overrides {
@@ -137,7 +148,7 @@ func (r *listed) set(now *reservations.Limiter, o reservations.Override) {
 	m := inForce(now, o)
 	switch {
 	case m.Name == "":
-		r.Ignored = "headway.yaml has no such meter"
+		r.Ignored = "no limit has such a meter"
 	case m.Rate != o.Rate || m.Period != o.Period || m.Kind == reservations.KindInFlight && m.Cap() != o.Capacity:
 		r.Ignored = "no limit can be so"
 	}

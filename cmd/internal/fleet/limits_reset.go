@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/state"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -28,8 +29,8 @@ when the document of the bucket is corrupt. To end only a block, use "limits unb
 	})
 }
 
-func reset(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
-	return at.Bucket() + " is full again", l.Reset(ctx, at.Limit, at.Key)
+func reset(ctx context.Context, r state.Reader, at reservations.BucketName) (string, error) {
+	return at.String() + " is full again", r.Reset(ctx, at)
 }
 
 func limitsUnblockCommand(env cli.Environment) *cobra.Command {
@@ -49,16 +50,12 @@ blocks the bucket again. How long one refusal blocks at most is max_block in hea
 	})
 }
 
-func unblock(ctx context.Context, l *reservations.Limiter, at reservations.Charge) (string, error) {
-	v, err := l.View(ctx, at.Limit, at.Key)
-	if err != nil {
-		return "", err
+func unblock(ctx context.Context, r state.Reader, at reservations.BucketName) (string, error) {
+	left, err := r.Unblock(ctx, at)
+	if left == 0 {
+		return at.String() + " was not blocked", err
 	}
-	_, err = l.Unblock(ctx, at.Limit, at.Key)
-	if v.Blocked == 0 {
-		return at.Bucket() + " is not blocked; what headers of the provider took from it is back", err
-	}
-	return fmt.Sprintf("%s is not blocked any more: %s were left", at.Bucket(), cli.Seconds(v.Blocked.Seconds())), err
+	return fmt.Sprintf("%s is not blocked any more: %s were left", at, cli.Seconds(left.Seconds())), err
 }
 
 // bucketCommand is a command that changes one bucket.
@@ -73,49 +70,40 @@ func bucketCommand(env cli.Environment, change bucketChange, c *cobra.Command) *
 }
 
 // bucketChange changes a bucket, and returns the text for people.
-type bucketChange func(context.Context, *reservations.Limiter, reservations.Charge) (string, error)
+type bucketChange func(context.Context, state.Reader, reservations.BucketName) (string, error)
 
 // changeBucket changes one bucket, and lets its waiting tasks start by what it is then.
 func changeBucket(ctx context.Context, env cli.Environment, file, name string, change bucketChange) error {
-	c, err := config.Load(file)
+	at, bad := reservations.ParseBucket(name)
+	c, err := session.Settings(ctx, env, file, func(c config.Config) bool {
+		_, unknown := inside.Of(c.Checker()).Limits().For(at.Limit, "")
+		return unknown == nil
+	})
 	if err != nil {
 		return err
 	}
-	at := reservations.ParseBucket(name)
-	if _, err = c.Checker().Limits().For(at.Limit, ""); err != nil {
+	if _, err = inside.Of(c.Checker()).Limits().For(at.Limit, ""); err != nil {
 		return err
 	}
-	if err = reservations.ValidateCharges([]reservations.Charge{at}); err != nil {
-		return &cli.UsageError{Err: err}
+	if bad != nil {
+		return &cli.UsageError{Err: bad}
 	}
 	if at.Shard != 0 {
-		return cli.Usage("%q is one shard; all shards of a bucket are changed together: name %q", name,
-			bucket.Name(at.Limit, at.Key))
+		at.Shard = 0
+		return cli.Usage("%q is one shard; all shards of a bucket are changed together: name %q", name, at)
 	}
 	s, err := session.Open(ctx, env, c, session.Needs{})
 	if err != nil {
 		return err
 	}
 	defer s.Close(ctx)
-	text, err := change(ctx, s.Limiter, at)
+	text, err := change(ctx, s.Reader(), at)
 	if err != nil {
 		return err
 	}
-	if err = announce(ctx, s, at); err != nil {
+	if err = s.Scheduler.Stop(ctx); err != nil { // sends what the dispatcher plans with
 		return fmt.Errorf("%s, but waiting tasks could not be moved forward: %w", cli.Printable(text), err)
 	}
 	_, err = fmt.Fprintln(env.Out, cli.Printable(text))
 	return err
-}
-
-// announce sends the states of a bucket's shards to the dispatcher, which plans again with them.
-func announce(ctx context.Context, s *session.Session, at reservations.Charge) error {
-	outcomes, err := s.Limiter.Refresh(ctx, at)
-	if err != nil {
-		return err
-	}
-	for _, o := range outcomes {
-		s.Scheduler.Changed(o.Charge.Bucket(), o)
-	}
-	return s.Scheduler.Stop(ctx)
 }

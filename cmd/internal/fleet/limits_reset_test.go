@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -26,7 +29,7 @@ func openWorld(t *testing.T, env map[string]string, file string) *session.Sessio
 // expectedIn is when the last task of a bucket is expected to start, as its dispatcher knows.
 func expectedIn(t *testing.T, s *session.Session, bucket string, waiting int) time.Duration {
 	t.Helper()
-	w, err := s.Scheduler.Engine().Waitlist(context.WithoutCancel(t.Context()), bucket)
+	w, err := inside.Of(s.Scheduler).Waitlist(context.WithoutCancel(t.Context()), bucket)
 	if err != nil || w.Waiting != waiting || w.End.IsZero() {
 		t.Fatalf("waitlist of %s: %+v, %v", bucket, w, err)
 	}
@@ -38,17 +41,17 @@ func TestLimitsReset(t *testing.T) {
 	t.Parallel()
 	env, file := waitingWorld(t)
 	fleet := openWorld(t, env, file)
+	testenv.Serve(t, fleet.Queue, "default")
 	b := &limitsBundle{t: t, file: file, env: env}
-	acme := reservations.Charge{
-		Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}, Held: reservations.StateWaiting,
-	}
-	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || !o.Started() {
+	acme := reservations.Charge{Limit: "api", Key: "acme", Tokens: reservations.Tokens{"requests": 60}}
+	acme.Held = bucket.StateWaiting
+	if o, err := inside.Of(fleet.Limiter).Ask(t.Context(), acme); err != nil || !o.Started() {
 		t.Fatal(o, err)
 	}
-	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || o.Started() {
+	if o, err := inside.Of(fleet.Limiter).Ask(t.Context(), acme); err != nil || o.Started() {
 		t.Fatal("an empty bucket lets a task start:", o, err)
 	} else {
-		fleet.Scheduler.Changed("api:acme", o)
+		inside.Of(fleet.Scheduler).Changed(o)
 	}
 	if err := fleet.Scheduler.Stop(t.Context()); err != nil { // sends what was changed
 		t.Fatal(err)
@@ -61,7 +64,7 @@ func TestLimitsReset(t *testing.T) {
 	if in := expectedIn(t, fleet, "api:acme", 2); in > time.Minute || in < 55*time.Second {
 		t.Errorf("the second task of a minute is expected %v after the bucket was filled", in)
 	}
-	if o, err := fleet.Limiter.Start(t.Context(), acme); err != nil || !o.Started() {
+	if o, err := inside.Of(fleet.Limiter).Ask(t.Context(), acme); err != nil || !o.Started() {
 		t.Error("a full bucket does not let a task start:", o, err)
 	}
 	if in := expectedIn(t, fleet, "api", 3); in > other || in < other-30*time.Second {
@@ -76,29 +79,32 @@ func TestLimitsUnblock(t *testing.T) {
 	t.Parallel()
 	env, file := waitingWorld(t)
 	fleet := openWorld(t, env, file)
+	testenv.Serve(t, fleet.Queue, "default")
 	b := &limitsBundle{t: t, file: file, env: env}
-	back := []string{"api is not blocked; what headers of the provider took from it is back\n"}
+	back := []string{"api was not blocked\n"}
 	b.run(cli.ExitOK, back, "unblock", "api")
-	outcomes, err := fleet.Limiter.Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
+	outcomes, err := inside.Of(fleet.Limiter).Block(t.Context(), reservations.Charge{Limit: "api"}, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := outcomes[0].Wait(); end != reservations.MaxBlockDefault {
+	if end := outcomes[0].Wait(); end != bucket.MaxBlockDefault {
 		t.Errorf("a refusal for a day blocks for %v", end)
 	}
-	fleet.Scheduler.Changed("api", outcomes[0])
+	inside.Of(fleet.Scheduler).Changed(outcomes[0])
 	if err = fleet.Scheduler.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if in := expectedIn(t, fleet, "api", 3); in < reservations.MaxBlockDefault {
-		t.Errorf("behind a block of %v the last task is expected in %v", reservations.MaxBlockDefault, in)
+	if in := expectedIn(t, fleet, "api", 3); in < bucket.MaxBlockDefault {
+		t.Errorf("behind a block of %v the last task is expected in %v", bucket.MaxBlockDefault, in)
 	}
-	b.run(cli.ExitOK, []string{"blocked for ", "`headway limits unblock` ends that"}, "show", "api:")
+	b.run(cli.ExitOK, []string{
+		"is blocked, because a provider refused a call: 3 tasks wait, for ", "` ends that",
+	}, "show", "api:")
 	b.run(cli.ExitOK, []string{"api is not blocked any more: ", "m", "were left\n"}, "unblock", "api")
 	if in := expectedIn(t, fleet, "api", 3); in > 3*time.Minute+time.Second || in < 2*time.Minute {
 		t.Errorf("three tasks of a minute each, from an empty bucket, are expected in %v", in)
 	}
-	e, err := fleet.Scheduler.Explain(t.Context(), scheduler.Task{Queue: "default", ID: "b"})
+	e, err := fleet.Scheduler.Explain(t.Context(), "default", "b")
 	if err != nil || e.Reason != scheduler.ReasonLimit {
 		t.Errorf("the last task: %+v, %v", e, err)
 	}

@@ -2,23 +2,23 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/overview"
-	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/shell"
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/fleet/settings"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/text/shell"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/worker"
 )
 
 // negativeRate is a rate that was taken for a flag.
@@ -30,10 +30,10 @@ func limitsSetCommand(env cli.Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set LIMIT.METER RATE|CALLS",
 		Short: "Set the rate of a meter, or the calls in flight, for the whole fleet",
-		Long: `Set gives a meter of headway.yaml another rate, for all keys of its limit or for one. The fleet follows
-within 2 seconds.
+		Long: `Set gives a meter of headway.yaml, or of live workers, another rate: for all keys of its limit or for
+one. The fleet follows within 2 seconds.
 
-The capacity (the largest burst) stays as headway.yaml says; where it says nothing, it is one period's worth of the new
+The capacity (the largest burst) stays as configured; where nothing is configured, it is one period's worth of the new
 rate. With --capacity 0 tasks start one after another. A task whose charge is above a smaller capacity is still served:
 it waits for a full bucket and is paid back before others start.
 
@@ -56,7 +56,7 @@ start until enough have ended.`,
 		switch {
 		case !c.Flags().Changed("capacity"):
 		case capacity == 0:
-			capacity = reservations.NoBurst
+			capacity = reservations.None
 		case !(capacity > 0):
 			return cli.Usage("--capacity: %v must not be negative; leave it out to keep what is configured", capacity)
 		}
@@ -69,7 +69,10 @@ start until enough have ended.`,
 const manyTimes = 100
 
 func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, rate string, capacity float64) error {
-	c, err := config.Load(s.file)
+	c, err := session.Settings(ctx, env, s.file, func(c config.Config) bool {
+		_, _, unknown := meterOf(c.Limits, name)
+		return unknown == nil
+	})
 	if err != nil {
 		return err
 	}
@@ -80,12 +83,11 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	set := reservations.Override{
 		Limit: limit, Key: s.key, Meter: meter, Capacity: capacity, SetAt: time.Now().UTC(), By: whoSets(env.Getenv),
 	}
-	if err = setRate(&set, rate); err != nil {
+	if err = config.ParseOverride(&set, rate); err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	err = c.Checker().SetOverrides([]reservations.Override{set})
-	if fault := (*reservations.ChargeError)(nil); errors.As(err, &fault) {
-		return &cli.UsageError{Err: errors.Unwrap(fault.Err)} // without how to delete what is not set
+	if err = config.CheckOverride(c.Limits, set); err != nil {
+		return &cli.UsageError{Err: err}
 	}
 	now, err := session.Open(ctx, env, c, session.Needs{NoQueue: true})
 	if err != nil {
@@ -105,9 +107,9 @@ func setLimit(ctx context.Context, env cli.Environment, s limitsSettings, name, 
 	if err := now.Buckets.SetOverride(ctx, set); err != nil {
 		return err
 	}
-	_ = now.Limiter.SetOverrides(append(now.Overrides, set)) // the set one is good; list shows the others
+	_ = inside.Of(now.Limiter).SetOverrides(append(now.Overrides, set)) // the set one is good; list shows the others
 	fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v. `%s` takes it back.\n",
-		set, register.MeterLine(inForce(now.Limiter, set)), was, worker.FollowEveryDefault,
+		set, register.MeterLine(inForce(now.Limiter, set)), was, settings.FollowEvery,
 		shell.Command("headway limits unset", name, keyFlag(s.key)...))
 	return nil
 }
@@ -124,33 +126,14 @@ func confirmJump(
 		register.RateText(was))
 }
 
-// setRate reads a rate, or of calls in flight their number.
-func setRate(o *reservations.Override, text string) (err error) {
-	if o.Meter != reservations.MeterInFlight {
-		if o.Rate, o.Period, err = config.ParseRate(text); err != nil {
-			return fmt.Errorf("rate %w", err)
-		}
-		return nil
-	}
-	calls, err := strconv.Atoi(text)
-	switch {
-	case o.Capacity != 0:
-		return errors.New("--capacity: calls in flight have none; the number of calls is all that can be set")
-	case err != nil || calls < 1 || calls > reservations.InFlightMost:
-		return fmt.Errorf("%q must be a whole number of calls, from 1 to %d", text, reservations.InFlightMost)
-	}
-	o.Capacity = float64(calls)
-	return nil
-}
-
 func limitsUnsetCommand(env cli.Environment) *cobra.Command {
 	var s limitsSettings
 	c := &cobra.Command{
 		Use:   "unset LIMIT.METER",
-		Short: "Take a rate back that was set: headway.yaml counts again",
-		Long: `Unset takes back what "limits set" has set for a meter: the rate of headway.yaml, or for a key that of
-its limit, counts again. The fleet follows within 2 seconds. Of a limit that headway.yaml has no more, what was set can
-be taken back as well.`,
+		Short: "Take a rate back that was set: the configured one counts again",
+		Long: `Unset takes back what "limits set" has set for a meter: the configured rate, or for a key that of its
+limit, counts again. The fleet follows within 2 seconds. Of a limit that is no more, what was set can be taken back as
+well.`,
 		Example: `  headway limits unset openai.requests
   headway limits unset openai.tokens --key acme`,
 		Args: cli.Named("LIMIT.METER"),
@@ -161,8 +144,8 @@ be taken back as well.`,
 }
 
 func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name string) error {
-	if len(s.key) > reservations.MaxKey { // an override may have any other key
-		return cli.Usage("--key has %d bytes: must be at most %d", len(s.key), reservations.MaxKey)
+	if len(s.key) > bucket.MaxKey { // an override may have any other key
+		return cli.Usage("--key has %d bytes: must be at most %d", len(s.key), bucket.MaxKey)
 	}
 	now, err := session.Load(ctx, env, s.file, session.Needs{NoQueue: true})
 	if err != nil {
@@ -180,18 +163,18 @@ func unsetLimit(ctx context.Context, env cli.Environment, s limitsSettings, name
 		if !there {
 			break // another process was faster
 		}
-		was := overview.OverrideText(o)
+		was := state.OverrideText(o)
 		if o.Meter != reservations.MeterInFlight && o.Capacity != 0 {
 			was = register.RateLine(was, max(0, o.Capacity))
 		}
 		// list shows the overrides that can't be applied
-		_ = now.Limiter.SetOverrides(slices.Delete(now.Overrides, i, i+1))
-		line := "is not in " + s.file
+		_ = inside.Of(now.Limiter).SetOverrides(slices.Delete(now.Overrides, i, i+1))
+		line := "is in no live worker, and not in " + s.file
 		if m := inForce(now.Limiter, o); m.Name != "" {
 			line = register.MeterLine(m)
 		}
 		fmt.Fprintf(env.Out, "%v: %s\n     was: %s\nThe fleet follows within %v.\n", o, line, was,
-			worker.FollowEveryDefault)
+			settings.FollowEvery)
 		return nil
 	}
 	if _, _, err := meterOf(now.Config.Limits, name); err != nil {

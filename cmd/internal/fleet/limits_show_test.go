@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,18 +11,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/overview"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 )
 
 func TestLimitsShow(t *testing.T) {
 	t.Parallel()
 	env, file := waitingWorld(t)
+	testenv.Serve(t, openWorld(t, env, file).Queue, "default")
 	code, out, errs := command(t, env, "limits", "show", "--config", file, "--json")
-	var all overview.Limits
+	var all state.Limits
 	if err := json.Unmarshal([]byte(out), &all); err != nil || code != cli.ExitOK || len(all.Limits) != 2 {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
@@ -69,9 +72,9 @@ func TestLimitsShow(t *testing.T) {
 }
 
 // shownExample is a bucket with everything that can be said of one.
-func shownExample() overview.Bucket {
+func shownExample() state.Bucket {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	b := overview.NewBucket(reservations.View{
+	b := state.NewBucket(reservations.View{
 		Limit: "openai", Key: "acme", Found: true, Now: at, DoneIn: 34 * time.Second, Blocked: 4200 * time.Millisecond,
 		Meters: []reservations.MeterView{
 			{Meter: reservations.PerMinute("requests", 500), Current: 500, Level: 312.4, Promised: 12},
@@ -85,7 +88,7 @@ func shownExample() overview.Bucket {
 			{Meter: reservations.PerDay("daily", 1e6), Current: 1e6, Level: 5e5},
 			{Meter: reservations.InFlight(20), Level: 3},
 		},
-	}).With(engine.Waitlist{List: waitlist.List{
+	}).With(dispatcher.Waitlist{List: waitlist.List{
 		Bucket: "openai:acme", Waiting: 37, Promoted: 2,
 		Tokens: reservations.Tokens{"requests": 39, "tokens": 51234.567, "in_flight": 39},
 		Now:    at, FailedUntil: at.Add(3 * time.Second),
@@ -102,8 +105,8 @@ func TestBucketIsShown(t *testing.T) {
   tokens     200000/30s        -1200 of 20000      34800     36000 of 72000, back in 10.8s  51235
   daily      1000000/d window  500000 of 1000000   -         -                              -
   in_flight  -                 in flight 17 of 20  -         -                              39
-  blocked for 4.2s: a provider refused a call; ` + "`headway limits unblock`" + ` ends that
-  could not be asked: asked again in 3s
+  The bucket of limit openai:acme could not be asked: 37 tasks wait, it is asked again in 3s.
+  Check the store of the buckets.
   override: requests 500/m since yesterday
 `
 	var plain, pretty bytes.Buffer
@@ -113,9 +116,11 @@ func TestBucketIsShown(t *testing.T) {
 	}
 	plain.Reset()
 	stopped := shownExample()
-	stopped.Refusing, stopped.RefusingFor = "key", 3600
+	stopped.FailedIn, stopped.Refusing, stopped.RefusingFor = 0, "key", 3600
 	printBucket(screen{Writer: &plain}, stopped)
-	const part = "\n  stopped for 1h0m0s: the provider does not accept the key; it is asked again in 4.2s\n"
+	const part = "\n  Limit openai:acme has stopped, because the provider does not accept the key: 37 tasks wait, for " +
+		"1h0m0s now, it is asked again in 4.2s.\n  Set the key, and restart the workers; " +
+		"`headway limits unblock openai:acme` asks at once.\n"
 	if !strings.Contains(plain.String(), part) {
 		t.Errorf("%q is missing in:\n%s", part, plain.String())
 	}
@@ -135,7 +140,7 @@ func TestBucketIsShown(t *testing.T) {
 		var narrow bytes.Buffer
 		printBucket(screen{Writer: &narrow, bars: true, columns: columns}, shownExample())
 		_, table, _ := strings.Cut(narrow.String(), "\n")
-		table, _, _ = strings.Cut(table, "  blocked")
+		table, _, _ = strings.Cut(table, "  The bucket")
 		if got := columnsOf(t, strings.Split(strings.TrimSpace(table), "\n"), columns); got != want {
 			t.Errorf("%d columns: %s", columns, narrow.String())
 		}
@@ -146,8 +151,8 @@ func TestBucketIsShown(t *testing.T) {
 func TestRatesThatAreFoundAreShown(t *testing.T) {
 	t.Parallel()
 	found, queue := reservations.PerMinute("found", 10), reservations.PerSecond("queue", 2)
-	found.Adaptive.Max, queue.Capacity = 500, reservations.NoBurst
-	b := overview.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
+	found.Adaptive.Max, queue.Capacity = 500, reservations.None
+	b := state.NewBucket(reservations.View{Limit: "api", Found: true, Meters: []reservations.MeterView{
 		{Meter: found, Current: 123.456, Level: 4}, {Meter: queue, Current: 2},
 	}})
 	if m := b.Meters[0]; m.Rate != 123.456 || *m.Least != 10 || *m.Most != 500 || b.Meters[1].Most != nil {
@@ -179,10 +184,11 @@ func TestShardsAreShown(t *testing.T) {
 			Meters: []reservations.MeterView{{Meter: meter, Current: meter.Rate}},
 		})
 	}
-	b := overview.NewBucket(v)
+	b := state.NewBucket(v)
 	for i, end := range []time.Duration{4 * time.Second, 2 * time.Second} {
-		b = b.With(engine.Waitlist{End: at.Add(end), List: waitlist.List{
-			Bucket: v.Shards[i].Bucket(), Waiting: 10 * (i + 1), Tokens: reservations.Tokens{"requests": 7}, Now: at,
+		b = b.With(dispatcher.Waitlist{End: at.Add(end), List: waitlist.List{
+			Bucket: fmt.Sprintf("api#%d", v.Shards[i].Shard), Waiting: 10 * (i + 1), Now: at,
+			Tokens: reservations.Tokens{"requests": 7},
 		}})
 	}
 	var plain bytes.Buffer
@@ -201,9 +207,9 @@ func TestWaitlistInWords(t *testing.T) {
 	t.Parallel()
 	now, minute := 0., 60.
 	empty := reservations.View{Meters: []reservations.MeterView{{Meter: reservations.PerMinute("requests", 500)}}}
-	for want, b := range map[string]overview.Bucket{
+	for want, b := range map[string]state.Bucket{
 		"not in use, so it is full":                           {},
-		"not in use, and fills up":                            overview.NewBucket(empty),
+		"not in use, and fills up":                            state.NewBucket(empty),
 		"no task waits":                                       {InUse: true},
 		"1 task waits, expected to start now":                 {InUse: true, Waiting: 1, EndIn: &now},
 		"2 tasks wait, the last is expected to start in 1m0s": {InUse: true, Waiting: 2, EndIn: &minute},

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // limitsBundle is a file of limits and a database of the test's own.
@@ -110,8 +110,8 @@ func TestLimitsAreSetListedAndUnset(t *testing.T) {
 	b.run(cli.ExitUsage, []string{"unknown shorthand flag: 'x'"}, "set", "openai.requests", "-x")
 
 	b.write("limits: {groq: {meters: {requests: 30/m}}}") // openai.tokens stays behind
-	b.run(cli.ExitOK, []string{"openai", "ignored: headway.yaml has no such meter"}, "list")
-	b.run(cli.ExitOK, []string{"openai.tokens: is not in " + b.file}, "unset", "openai.tokens")
+	b.run(cli.ExitOK, []string{"openai", "ignored: no limit has such a meter"}, "list")
+	b.run(cli.ExitOK, []string{"openai.tokens: is in no live worker, and not in " + b.file}, "unset", "openai.tokens")
 	if diff := cmp.Diff([]listed{{Limit: "groq", Meter: "requests", Configured: &listedRate{"30/m", 30}}},
 		b.list()); diff != "" {
 		t.Error(diff)
@@ -167,11 +167,11 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 			`there is no meter "opanai.requests"; there are "openai.requests", "openai.tokens"`,
 		},
 		"meter":     {[]string{"set", "openai.images", "5/m"}, `there is no meter "openai.images"`},
-		"in flight": {[]string{"set", "openai.in_flight", "30"}, "limit openai has no in_flight: add it to the limit"},
+		"in flight": {[]string{"set", "openai.in_flight", "30"}, "limit openai has no in_flight: add it where"},
 		"no meter":  {[]string{"set", "openai", "5/m"}, `there is no meter "openai"; there are "openai.requests"`},
 		"no unit": {
 			[]string{"set", "openai.requests", "500"},
-			`rate "500" must be a number and a period, e.g. 500/m`,
+			`rate "500" must be a number, a slash and a period: 500/s a second, 500/m a minute`,
 		},
 		"unit":        {[]string{"set", "openai.requests", "5/fortnight"}, `period "fortnight" must be`},
 		"negative":    {[]string{"set", "openai.requests", "--", "-5/m"}, "requests.rate: -5"},
@@ -215,7 +215,7 @@ func TestLimitsOfAFileWithoutThem(t *testing.T) {
 	b := setupLimits(t)
 	b.write("limits: {}")
 	b.run(cli.ExitUsage, []string{
-		`there is no meter "a.b": the file has no limits; name the one that the workers read with --config`,
+		`there is no meter "a.b": neither the file nor a live worker has limits; name the file of the workers with --config`,
 	}, "set", "a.b", "1/m")
 }
 

@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/overview"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/state"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -38,7 +39,7 @@ func (s screen) title(text string) string {
 }
 
 // printLimits shows all limits, each with its buckets.
-func printLimits(s screen, l overview.Limits) {
+func printLimits(s screen, l state.Limits) {
 	for i, limit := range l.Limits {
 		for j, b := range limit.Buckets {
 			if i+j > 0 {
@@ -46,15 +47,36 @@ func printLimits(s screen, l overview.Limits) {
 			}
 			printBucket(s, b)
 		}
+		if limit.Place != "" {
+			fmt.Fprintf(s, "  this limit is %s\n", cli.Line(limit.Place))
+		}
+		for _, text := range limit.Differs {
+			fmt.Fprintf(s, "  other settings: %s\n", cli.Line(text))
+		}
 		if limit.More {
-			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", overview.WaitlistsMost,
+			fmt.Fprintf(s, "\nTasks wait for more than %d buckets of %s; name one to see it.\n", state.WaitlistsMost,
 				limit.Limit)
 		}
 	}
 }
 
+// printStuck shows what does not go on and is no matter of one bucket. A pause stands with the buckets of its tasks.
+func printStuck(s screen, limits []state.Limit, problems []state.Problem) {
+	held := func(queue string) bool {
+		return slices.ContainsFunc(limits, func(l state.Limit) bool {
+			return slices.ContainsFunc(l.Buckets, func(b state.Bucket) bool { return b.Held[queue] > 0 })
+		})
+	}
+	for _, p := range problems {
+		if p.Severity != state.News && p.Bucket == "" && (p.Queue == "" || !held(p.Queue)) {
+			fmt.Fprintln(s)
+			printProblem(s, p)
+		}
+	}
+}
+
 // printBucket shows one bucket: its waitlist, its meters, and what is out of the ordinary.
-func printBucket(s screen, b overview.Bucket) {
+func printBucket(s screen, b state.Bucket) {
 	fmt.Fprintf(s, "%s  %s\n", s.title(cli.Line(b.Bucket)), waitsText(b))
 	for _, line := range cli.Table(b.Meters, max(0, s.columns-len("  ")), meterHeads(), s.meterCells) {
 		fmt.Fprintln(s, "  "+line)
@@ -62,22 +84,11 @@ func printBucket(s screen, b overview.Bucket) {
 	if len(b.Flows) > 0 {
 		fmt.Fprintf(s, "  %s\n", flowsText(b))
 	}
-	if why := b.Stopped(); why != "" {
-		fmt.Fprintf(s, "  stopped for %s: %s; it is asked again in %s\n", cli.Seconds(b.RefusingFor), why,
-			cli.Seconds(b.Blocked))
-	} else if b.Blocked > 0 {
-		fmt.Fprintf(s, "  blocked for %s: a provider refused a call; `headway limits unblock` ends that\n",
-			cli.Seconds(b.Blocked))
+	if p, stops := b.Problem(); stops {
+		printProblem(s, p)
 	}
-	if b.Forgotten > 0 {
-		fmt.Fprintf(s, "  nothing starts for %s: Redis is new or lost its data, and calls of before may still run; "+
-			"`headway limits reset` ends that\n", cli.Seconds(b.Forgotten))
-	}
-	if b.FailedIn > 0 {
-		fmt.Fprintf(s, "  could not be asked: asked again in %s\n", cli.Seconds(b.FailedIn))
-	}
-	if b.Fault != "" {
-		fmt.Fprintf(s, "  can't be read: %s\n", cli.Line(b.Fault))
+	if len(b.Paused) > 0 {
+		printProblem(s, b.Pause())
 	}
 	if b.Override != "" {
 		fmt.Fprintf(s, "  override: %s\n", cli.Line(b.Override))
@@ -85,6 +96,12 @@ func printBucket(s screen, b overview.Bucket) {
 	if len(b.Shards) > 0 {
 		fmt.Fprintf(s, "  %d shards share this evenly\n", len(b.Shards))
 	}
+}
+
+// printProblem shows what does not go on, and what ends that.
+func printProblem(s screen, p state.Problem) {
+	what, remedy := explained.Problem(p)
+	fmt.Fprintf(s, "  %s\n  %s\n", cli.Line(what), cli.Line(remedy))
 }
 
 // meterHeads are the columns of a bucket's meters. If they do not fit, levels have no bars, then AHEAD has no time,
@@ -100,7 +117,7 @@ func meterHeads() []cli.Column {
 	}
 }
 
-func (s screen) meterCells(shown overview.Meter, level int) []string {
+func (s screen) meterCells(shown state.Meter, level int) []string {
 	m := shown.View
 	s.bars = s.bars && level == 0
 	if m.Kind == reservations.KindInFlight {
@@ -115,10 +132,10 @@ func (s screen) meterCells(shown overview.Meter, level int) []string {
 }
 
 // flowsText is how many tasks of each flow wait.
-func flowsText(b overview.Bucket) string {
+func flowsText(b state.Bucket) string {
 	var texts []string
 	for _, f := range b.Flows {
-		texts = append(texts, cli.Printable(f.Flow)+" "+strconv.Itoa(f.Tasks))
+		texts = append(texts, cli.Line(f.String())+" "+strconv.Itoa(f.Tasks))
 	}
 	if more := b.FlowCount - len(b.Flows); more > 0 {
 		texts = append(texts, cli.Plural(more, "smaller one", "smaller ones"))
@@ -127,7 +144,7 @@ func flowsText(b overview.Bucket) string {
 }
 
 // waitsText says how many tasks wait for the bucket and for how long.
-func waitsText(b overview.Bucket) string {
+func waitsText(b state.Bucket) string {
 	switch {
 	case b.Waiting+b.Promoted == 0 && !b.InUse && filling(b):
 		return "not in use, and fills up"
@@ -152,8 +169,8 @@ func waitsText(b overview.Bucket) string {
 }
 
 // filling says whether a meter is shown below its capacity, as in a bucket in Redis, which begins empty.
-func filling(b overview.Bucket) bool {
-	return slices.ContainsFunc(b.Meters, func(m overview.Meter) bool {
+func filling(b state.Bucket) bool {
+	return slices.ContainsFunc(b.Meters, func(m state.Meter) bool {
 		return cli.Amount(m.View.Level) != cli.Amount(m.View.Cap())
 	})
 }
@@ -196,7 +213,7 @@ func some(tokens float64) string {
 // back.
 func aheadText(m reservations.MeterView) string {
 	text := some(m.Ahead)
-	if m.MaxReserved != reservations.Unlimited {
+	if m.MaxReserved != 0 {
 		text += " of " + cli.Amount(max(0, m.MaxReserved))
 	}
 	if m.AheadIn > 0 {

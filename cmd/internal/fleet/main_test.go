@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -131,7 +131,7 @@ func TestCheckComparesWithTheWorkers(t *testing.T) {
 	queue := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() { _ = queue.Close() }()
 	limit := reservations.Limit{Name: "a", Meters: []reservations.Meter{reservations.PerMinute("r", 300)}}
-	other := register.Member{Name: "host:1", Limits: register.LimitTexts([]reservations.Limit{limit})}
+	other := register.Member{Name: "host:1", Limits: register.ByName([]reservations.Limit{limit})}
 	if err := register.New(queue).Renew(t.Context(), "other", other); err != nil {
 		t.Fatal(err)
 	}

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/overview"
-	"github.com/headway-go/headway/internal/shell"
-	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/text/shell"
 )
 
 func pauseCommand(env cli.Environment) *cobra.Command {
@@ -43,17 +42,15 @@ func queueCommand(env cli.Environment, pause bool, c *cobra.Command) *cobra.Comm
 			return err
 		}
 		defer func() { _ = client.Close() }()
-		inspector := asynq.NewInspectorFromRedisClient(client)
-		before, _ := inspector.GetQueueInfo(args[0]) // SetPaused says what is wrong
-		err = overview.SetPaused(inspector, args[0], pause)
-		if errors.Is(err, overview.ErrNoQueue) {
+		changed, err := state.SetPaused(c.Context(), client, args[0], pause)
+		if errors.Is(err, state.ErrNoQueue) {
 			return &cli.UsageError{Err: err}
 		}
 		if err != nil {
 			return err
 		}
 		text := "is not paused any more: its tasks may start"
-		if before != nil && before.Paused == pause {
+		if !changed {
 			text = "was not paused"
 		}
 		if pause {
@@ -86,19 +83,17 @@ The exit code is 1 if there is no such task, or if it runs or has ended.`,
 			return err
 		}
 		defer s.Close(c.Context())
-		found := []scheduler.Task{{Queue: queue, ID: args[0]}}
-		if queue == "" {
-			if found, err = s.Scheduler.Find(c.Context(), args[0]); err != nil {
-				return err
-			}
+		queues, err := asynqdb.New(s.Queue).QueuesOf(c.Context(), queue, args[0])
+		if err != nil {
+			return err
 		}
 		deleted := 0
 		var faults []error
-		for _, task := range found {
-			tasks, err := s.Scheduler.Withdraw(c.Context(), task.Queue, task.ID)
+		for _, in := range queues {
+			tasks, err := s.Scheduler.Delete(c.Context(), in, args[0])
 			if faults = append(faults, err); len(tasks) > 0 && tasks[0] != nil {
 				deleted++
-				fmt.Fprintf(env.Out, "task %s of queue %s is deleted\n", task.ID, task.Queue)
+				fmt.Fprintf(env.Out, "task %s of queue %s is deleted\n", args[0], in)
 			}
 		}
 		if err := errors.Join(faults...); err != nil || deleted > 0 {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -25,12 +25,14 @@ var errNoLimits = errors.New("limits: there are none any more; a worker that is 
 type reloader struct {
 	file    string
 	current config.Config // as the file said
-	set     func(context.Context, []reservations.Limit) error
+	set     func([]reservations.Limit) error
 	log     *slog.Logger
 	restart func() // starts another worker; nil where only a person can
 
 	terminal bool // the process has one: SIGHUP says that it was closed
 
+	// uncalled returns the limits whose provider the worker can't call; nil: none.
+	uncalled func([]reservations.Limit) []string
 	register *register.Register // brings the requests of `headway reload`
 	looked   bool               // for a request
 	answered string             // the request that was answered last
@@ -82,7 +84,11 @@ func (r *reloader) watch(ctx context.Context, signals <-chan os.Signal, changed 
 func (r *reloader) answer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, register.RenewEvery)
 	defer cancel()
-	request, err := r.register.Requested(ctx, register.ProcessName())
+	var uncalled []string
+	if r.uncalled != nil {
+		uncalled = r.uncalled(r.current.Limits)
+	}
+	request, err := r.register.Requested(ctx, register.ProcessName(), uncalled...)
 	if err != nil {
 		return
 	}
@@ -117,7 +123,7 @@ func (r *reloader) reload(ctx context.Context) (restart []string, err error) {
 		err = errNoLimits
 	}
 	if err == nil {
-		err = r.set(ctx, next.Limits)
+		err = r.set(next.Limits)
 	}
 	if err != nil {
 		r.log.LogAttrs(ctx, slog.LevelError, "settings can't be reloaded, nothing has changed",

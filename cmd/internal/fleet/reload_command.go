@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/pause"
-	"github.com/headway-go/headway/internal/period"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/text/period"
 )
 
 // answersEvery is how often the command looks for answers.
@@ -113,7 +113,8 @@ func showAnswers(env cli.Environment, answers []register.Answer, asJSON bool) er
 	}
 	switch {
 	case len(answers) == 0:
-		return errors.New("no `headway worker` runs on this Redis")
+		return errors.New("no `headway worker` runs on this Redis; " +
+			"a Go program changes its limits itself, by Client.SetLimits")
 	case failed > 0:
 		return fmt.Errorf("%d of %s did not reload", failed, cli.Plural(len(answers), "worker", "workers"))
 	}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -42,7 +41,7 @@ func TestReloadOfTheFleet(t *testing.T) {
 	}
 	own := &reloader{
 		file: file, current: current, register: register.New(queue), log: slog.New(slog.DiscardHandler),
-		set: func(context.Context, []reservations.Limit) error { return nil },
+		set: func([]reservations.Limit) error { return nil },
 	}
 	defer own.onHangup(t.Context(), nil)()
 	write("limits: {a: {meters: {r: 6/m}}}\nconcurrency: 7")
@@ -91,7 +90,7 @@ func TestReloadRequestedBeforeTheStart(t *testing.T) {
 		reloads := 0
 		r := &reloader{
 			file: file, current: c.current, register: register.New(queue), log: slog.New(slog.DiscardHandler),
-			set: func(context.Context, []reservations.Limit) error { reloads++; return nil },
+			set: func([]reservations.Limit) error { reloads++; return nil },
 		}
 		r.answer(t.Context())
 		answers, err := r.register.Answers(t.Context(), request)

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -14,8 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/register"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -74,7 +73,7 @@ func TestReload(t *testing.T) {
 			var set []reservations.Limit
 			r := &reloader{
 				file: file, current: before, log: slog.New(slog.NewTextHandler(&out, nil)),
-				set: func(_ context.Context, l []reservations.Limit) error {
+				set: func(l []reservations.Limit) error {
 					set = l
 					return c.refuses
 				},
@@ -103,7 +102,7 @@ func TestReloadOnHangup(t *testing.T) {
 	defer func() { _ = queue.Close() }()
 	r := &reloader{
 		file: "../../../headway.yaml", register: register.New(queue), log: slog.New(slog.DiscardHandler),
-		set: func(_ context.Context, l []reservations.Limit) error {
+		set: func(l []reservations.Limit) error {
 			set <- l
 			return nil
 		},

@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/chat"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/record"
-	"github.com/headway-go/headway/internal/register"
-	"github.com/headway-go/headway/internal/tracing"
+	"github.com/headway-go/headway/cmd/internal/observe"
+	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/products/chat"
+	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/setup/tracing"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
@@ -29,8 +31,7 @@ type runSettings struct {
 	concurrency int
 	logLevel    string
 	logFormat   string
-	metrics     string
-	metricsKeys []string
+	metrics     observe.Flags
 
 	// changed says that the file has changed; nil in `headway worker`. Restart is called
 	// where what has changed needs another worker. StandIn is the address that replaces a provider's; its
@@ -74,9 +75,7 @@ sent if OTEL_EXPORTER_OTLP_ENDPOINT is set. docs/observing.md has more.`,
 	c.Flags().IntVar(&s.concurrency, "concurrency", 0, "tasks to run at once; 0 takes it from the file")
 	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
-	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics at this `address`, e.g. 127.0.0.1:9464; off if empty")
-	c.Flags().StringSliceVar(&s.metricsKeys, "metrics-keys", nil,
-		"`limits` whose keys are labels of metrics, with how many keys at most, e.g. tenant=50; others are \"other\"")
+	s.metrics.Add(c)
 	return c
 }
 
@@ -93,11 +92,11 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 		return err
 	}
 	defer switchLevel(ctx, level, logger)()
-	watch, err := newObserver(ctx, s.metrics, s.metricsKeys, said.Limits, logger)
+	watch, err := observe.New(ctx, s.metrics, said.Limits, logger)
 	if err != nil {
 		return err
 	}
-	defer watch.close()
+	defer watch.Close()
 	if s.confined {
 		env.Getenv = confined(said, env.Getenv)
 	}
@@ -111,7 +110,8 @@ func serve(ctx context.Context, s runSettings, env cli.Environment) error {
 
 // serveWith connects to the services and runs the worker.
 func serveWith(
-	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observer, logger *slog.Logger,
+	ctx context.Context, s runSettings, said config.Config, env cli.Environment, watch *observe.Observer,
+	logger *slog.Logger,
 ) (err error) {
 	c := s.over(said)
 	var hosts *http.Client // nil: the hosts themselves
@@ -123,12 +123,12 @@ func serveWith(
 		return err
 	}
 	defer calls.close()
-	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger, watch.mongo)
+	queue, buckets, closeStores, err := openStores(ctx, env, c.Buckets, logger, watch.Mongo)
 	if err != nil {
 		return err
 	}
 	defer func() { closeStores(err) }()
-	watch.measure(queue, buckets)
+	watch.Measure(queue, buckets)
 	limiter, err := reservations.New(buckets, c.Limits, reservations.Config{})
 	if err != nil {
 		return err
@@ -142,30 +142,29 @@ func serveWith(
 	if err != nil {
 		return err
 	}
-	if recorder != nil {
-		defer recorder.Close()
-	}
-	settings.Events = watch.events(settings.Events...)
+	defer recorder.Close()
+	settings.Events = watch.Events(settings.Events...)
 	w, err := worker.New(queue, limiter, settings)
 	if err != nil {
 		return err
 	}
-	stopLearning, err := calls.handle(ctx, w, c.Estimates, queue, buckets, recorder, logger)
+	recorder.TakeBack(ctx, queue, w.Scheduler().Delete)
+	stopLearning, err := calls.handle(ctx, w, c, queue, buckets, recorder, logger)
 	if err != nil {
 		return err
 	}
 	defer stopLearning()
-	stopWatching, err := watch.serve(ctx, queue, limiter)
+	stopWatching, err := watch.Serve(ctx, queue, limiter, buckets.Documents)
 	if err != nil {
 		return err
 	}
 	defer stopWatching()
 	reload := &reloader{
-		file: s.file, current: said, set: w.SetLimits, log: logger, restart: s.restart,
-		register: register.New(queue), terminal: cli.HasTerminal(),
+		file: s.file, current: said, set: limiter.SetLimits, log: logger, restart: s.restart,
+		register: register.New(queue), terminal: cli.HasTerminal(), uncalled: calls.uncalled,
 	}
 	defer reload.onHangup(ctx, s.changed)()
-	return runLogged(ctx, w, logger, s.file, limiter.Limits().Names())
+	return runLogged(ctx, w, logger, s.file, inside.Of(limiter).Limits().Names())
 }
 
 // over is the configuration with what the flags say, and with stand-ins of the providers.
@@ -208,7 +207,8 @@ func openStores(
 	if buckets, err = connect.Open(ctx, env.Getenv, kept, queue, env.Err, change); err != nil {
 		return nil, nil, nil, errors.Join(err, queue.Close())
 	}
-	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)))
+	log.InfoContext(ctx, "buckets are open", slog.String("store", connect.Kept(env.Getenv, kept)),
+		slog.String("records", connect.RecordsIn(env.Getenv)))
 	closeAll = func(ran error) {
 		if !errors.Is(ran, worker.ErrLeftBehind) {
 			_ = errors.Join(buckets.Close(context.WithoutCancel(ctx)), queue.Close()) // nothing is left to do over it
@@ -217,14 +217,8 @@ func openStores(
 	return queue, buckets, closeAll, nil
 }
 
-// records has the worker keep results of batches and records of dead tasks. Without MongoDB it keeps none, and the
-// recorder is nil.
+// records has the worker keep results of batches and records of dead tasks.
 func records(ctx context.Context, buckets *connect.Buckets, settings *worker.Config) (*record.Recorder, error) {
-	if !buckets.InMongo() {
-		settings.Logger.WarnContext(ctx, "MONGODB_URI is not set: tasks of batches are sent back to the queue, "+
-			"and no records of dead tasks are kept")
-		return nil, nil //nolint:nilnil // a worker without a recorder
-	}
 	results, err := buckets.Batches(ctx)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/testenv"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/worker"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headway-go/headway/deadtasks"
-	"github.com/headway-go/headway/internal/deadletter"
+	"github.com/headway-go/headway/internal/fleet/deadletter"
 )
 
 // columnsOf are the headers of a table, of which no line is wider than the terminal.
@@ -38,7 +38,7 @@ func TestLimitsTableFitsTheTerminal(t *testing.T) {
 		{
 			Limit: "tenant", Key: "acme", Meter: "requests", Override: &listedRate{"10/m", 10}, SetBy: "ops",
 			SetAt:   &at,
-			Ignored: "headway.yaml has no such meter",
+			Ignored: "no limit has such a meter",
 		},
 	}
 	for columns, want := range map[int]string{
@@ -51,7 +51,7 @@ func TestLimitsTableFitsTheTerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", columns, text)
 		}
 		if whole := columns == 0 || columns == 200; strings.Contains(text,
-			"2026-03-03T12:00:00Z  ignored: headway.yaml has no such meter") != whole {
+			"2026-03-03T12:00:00Z  ignored: no limit has such a meter") != whole {
 			t.Errorf("%d columns: %s", columns, text)
 		}
 	}

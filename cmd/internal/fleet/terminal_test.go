@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/engine"
-	"github.com/headway-go/headway/internal/testenv"
-	"github.com/headway-go/headway/internal/waitlist"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/line/dispatcher"
+	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
 )
 
@@ -103,9 +103,10 @@ func waitWith(t *testing.T, env map[string]string, file, key string) {
 		t.Fatal(err)
 	}
 	charge := reservations.Charge{Limit: "api", Key: key, Tokens: reservations.Tokens{"requests": 1}}
-	task := scheduler.Task{Queue: info.Queue, ID: info.ID}
-	waits := s.Scheduler.Engine().Wait(t.Context(), waitlist.Task(task), engine.Turn{}, engine.Stop{Charge: charge})
-	if !errors.Is(waits, scheduler.ErrDeferred) {
+	task := waitlist.Task{Queue: info.Queue, ID: info.ID}
+	stop := dispatcher.Stop{Charge: charge}
+	waits := inside.Of(s.Scheduler).Wait(t.Context(), task, dispatcher.Turn{}, stop)
+	if !errors.Is(waits, dispatcher.ErrDeferred) {
 		t.Fatal(waits)
 	}
 }

@@ -3,16 +3,20 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headway-go/headway/cmd/internal/observe"
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	live "github.com/headway-go/headway/internal/gateway"
-	"github.com/headway-go/headway/internal/keys"
-	"github.com/headway-go/headway/internal/period"
+	"github.com/headway-go/headway/internal/documents/keys"
+	"github.com/headway-go/headway/internal/products/files"
+	live "github.com/headway-go/headway/internal/products/gateway"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/tracing"
+	"github.com/headway-go/headway/internal/text/loopback"
+	"github.com/headway-go/headway/internal/text/period"
 )
 
 // Address is where a gateway listens unless a flag says otherwise.
@@ -29,6 +33,7 @@ func Commands(env cli.Environment) []*cobra.Command {
 func gatewayCommand(env cli.Environment) *cobra.Command {
 	s := Settings{}
 	var listen, level, format string
+	var metrics observe.Flags
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve the API of the provider to clients in any language, under the limits of the fleet",
@@ -45,10 +50,18 @@ only limit of headway.yaml. The key of a provider stays in the environment of th
 While there is no key, everybody may call: so the gateway listens on loopback only. "headway keys create" makes the
 first one, and from then on each caller needs a key.
 
-A caller says how long it waits by Headway-Start-By (30s, or a time), else its client's time-out counts. docs/gateway.md
-has more.`,
+The gateway also serves files and batches. Workers run the requests of a batch, under the limits of its key, with the
+lowest priority. Files are stored where results are: in MongoDB, or in the memory of Redis. With --files DIR they are
+on a disk, which several gateways must share; --files none serves no files and no batches.
+
+A caller says how long it waits by Headway-Start-By (30s, or a time), else its client's time-out counts.
+
+--metrics serves /metrics for Prometheus, and /healthz and /readyz, on loopback unless the address has another host: a
+call has the queue "gateway", and its endpoint as its type. docs/gateway.md has more.`,
 		Example: `  headway gateway
-  headway gateway --listen 127.0.0.1:9000 --limit openai`,
+  headway gateway --listen 127.0.0.1:9000 --limit openai
+  headway gateway --files /var/lib/headway --max-file 500000000
+  headway gateway --metrics 127.0.0.1:9465`,
 	}
 	c.Flags().StringVar(&s.File, "config", config.FileDefault, "the `file` with the limits and providers")
 	c.Flags().StringVar(&listen, "listen", Address, "the `address` to listen on")
@@ -56,6 +69,9 @@ has more.`,
 	s.MaxHold = live.MaxHoldDefault
 	c.Flags().Var((*period.Flag)(&s.MaxHold), "max-hold", "how long a call waits at most")
 	c.Flags().Int64Var(&s.MaxBody, "max-body", live.MaxBodyDefault, "the largest request, in `bytes`")
+	c.Flags().Int64Var(&s.MaxMemory, "max-memory", live.MemoryDefault,
+		"what the requests above 16 kB take together, in `bytes`; one without room waits for 30 s at most")
+	s.addFiles(c)
 	c.Flags().BoolVar(&s.Large, "allow-large", false,
 		"let through calls that reserve more than a capacity: each waits for a full bucket, and others until it is paid back")
 	c.Flags().IntVar(&s.Connections, "max-connections", connectionsDefault, "connections at once; 0 means any number")
@@ -63,50 +79,91 @@ has more.`,
 	c.Flags().StringVar(&s.Key, "tls-key", "", "the `file` with the key of the certificate")
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&format, "log-format", "text", "text or json")
+	metrics.Add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		logger, _, err := cli.NewLogger(env.Err, level, format)
 		if err != nil {
 			return err
 		}
 		s.Logger = logger
-		return s.run(c.Context(), env, listen)
+		return s.run(c.Context(), env, listen, metrics)
 	}
 	return c
 }
 
+// addFiles adds the flags of files.
+func (s *Settings) addFiles(c *cobra.Command) {
+	c.Flags().StringVar(&s.Files, "files", "",
+		"the `folder` for the files of callers, in place of the store of results; none serves no files and no batches")
+	c.Flags().Int64Var(&s.MaxFile, "max-file", 0, fmt.Sprintf(
+		"the largest file, in `bytes`; 0 means %d MB, and %d MB where files are in Redis", files.MostDefault/1_000_000,
+		files.MostInRedis/1_000_000))
+	c.Flags().Int64Var(&s.MaxStored, "max-stored", 0, fmt.Sprintf(
+		"what all files of a tenant take at most, in `bytes`; 0 means %d MB, and %d MB where files are in Redis",
+		files.StoredDefault/1_000_000, files.StoredInRedis/1_000_000))
+}
+
 // run serves at an address until ctx ends.
-func (s Settings) run(ctx context.Context, env cli.Environment, listen string) error {
+func (s *Settings) run(ctx context.Context, env cli.Environment, listen string, metrics observe.Flags) error {
 	if (s.Cert == "") != (s.Key == "") {
 		return cli.Usage("--tls-cert and --tls-key belong together: one of them is missing")
 	}
-	if s.MaxHold <= 0 || s.MaxBody <= 0 || s.Connections < 0 {
-		return cli.Usage("--max-hold and --max-body must be above zero, and --max-connections not negative")
+	if s.MaxHold <= 0 || min(s.MaxBody, s.MaxMemory) <= 0 || min(s.MaxFile, s.MaxStored) < 0 || s.Connections < 0 {
+		return cli.Usage("--max-hold, --max-body and --max-memory must be above zero, --max-file, --max-stored and " +
+			"--max-connections not negative")
 	}
-	opened, err := session.Load(ctx, env, s.File, session.Needs{})
+	stopTraces, err := tracing.Start(ctx, "headway-gateway", env.Getenv, s.Logger)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
+	said, err := config.Load(s.File)
+	if err != nil {
+		return err
+	}
+	watch, err := observe.New(ctx, metrics, said.Limits, s.Logger)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	opened, err := session.Open(ctx, env, said, session.Needs{
+		File: s.File, Enforces: true, Mongo: watch.Mongo, Measure: watch.Measure,
+	})
 	if err != nil {
 		return err
 	}
 	defer opened.Close(ctx)
-	if s.Keys, err = keys.Open(ctx, opened.Buckets.Keys(), cli.OnLoopback(listen)); err != nil {
+	s.Events = watch.Events()
+	if s.Keys, err = keys.Open(ctx, opened.Buckets.Keys(), loopback.Host(listen)); err != nil {
 		return err
 	}
-	if !cli.OnLoopback(listen) && s.Keys.Empty() {
+	if !loopback.Host(listen) && s.Keys.Empty() {
 		return cli.Usage("--listen %s is not loopback, and there is no key: everybody could call; make one by "+
 			"`headway keys create`", listen)
 	}
+	stopWatching, err := watch.Serve(ctx, opened.Queue, opened.Limiter, opened.Buckets.Documents)
+	if err != nil {
+		return err
+	}
+	defer stopWatching()
 	s.ShutdownTimeout = opened.Config.ShutdownTimeout
 	on, err := cli.Listen(ctx, listen)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Err, "the gateway is at %s, until Ctrl-C: base_url=%s\n", on.Addr(), s.baseURL(on))
-	return Serve(ctx, on, opened, s, env)
+	s.Announce = func() {
+		fmt.Fprintf(env.Err, "the gateway is at %s, until Ctrl-C: base_url=%s\n", on.Addr(), s.baseURL(on.Addr().String()))
+	}
+	return Serve(ctx, on, opened, *s, env)
 }
 
-// baseURL is what a client of OpenAI needs.
-func (s Settings) baseURL(on net.Listener) string {
-	if s.Cert != "" {
-		return "https://" + on.Addr().String() + "/v1"
+// baseURL is what a client of OpenAI needs. HOST stands for the names of a machine that listens on all its addresses.
+func (s *Settings) baseURL(address string) string {
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
+		address = fmt.Sprintf("HOST:%d", at.Port())
 	}
-	return "http://" + on.Addr().String() + "/v1"
+	if s.Cert != "" {
+		return "https://" + address + "/v1"
+	}
+	return "http://" + address + "/v1"
 }

@@ -16,9 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/embedded"
-	"github.com/headway-go/headway/internal/provider"
+	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/reservations/redisstore"
 )
 
 // rootCommand is a `headway` with the commands of this package alone.
@@ -43,6 +44,11 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Close)
+	client := redis.Connect()
+	defer func() { _ = client.Close() }()
+	if _, err = redisstore.OpenNew(t.Context(), client); err != nil { // its buckets begin full
+		t.Fatal(err)
+	}
 	p, err := provider.Start(provider.Config{MinLatency: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -72,20 +78,28 @@ func (f *fleet) environment(out, errs io.Writer) cli.Environment {
 // serve runs a gateway until end, and returns its base URL.
 func (f *fleet) serve(t *testing.T, flags ...string) (baseURL string, end func() (code int, errs string)) {
 	t.Helper()
+	found, end := f.serveUntil(t, regexp.MustCompile(`base_url=(\S+)`), flags...)
+	return found[1], end
+}
+
+// serveUntil runs a gateway until end, and returns what a pattern finds in its log.
+func (f *fleet) serveUntil(
+	t *testing.T, pattern *regexp.Regexp, flags ...string,
+) (matches []string, end func() (code int, errs string)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	var errs bytes.Buffer
-	found := make(chan string, 1)
+	found := make(chan []string, 1)
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		pattern := regexp.MustCompile(`base_url=(\S+)`)
 		chunk := make([]byte, 1<<10)
 		for {
 			n, err := read.Read(chunk)
 			errs.Write(chunk[:n])
-			if at := pattern.FindSubmatch(errs.Bytes()); at != nil {
+			if at := pattern.FindStringSubmatch(errs.String()); at != nil {
 				select {
-				case found <- string(at[1]):
+				case found <- at:
 				default:
 				}
 			}
@@ -108,11 +122,11 @@ func (f *fleet) serve(t *testing.T, flags ...string) (baseURL string, end func()
 		return code, errs.String()
 	})
 	t.Cleanup(func() { end() })
-	if baseURL = <-found; baseURL == "" {
+	if matches = <-found; matches == nil {
 		_, text := end()
 		t.Fatal(text)
 	}
-	return baseURL, end
+	return matches, end
 }
 
 const chat = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`
@@ -120,8 +134,14 @@ const chat = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":
 // ask sends a chat, and returns the status and the answer.
 func ask(t *testing.T, baseURL, key string) (status int, answer string) {
 	t.Helper()
+	return askFor(t, "m", baseURL, key)
+}
+
+// askFor is ask for a model.
+func askFor(t *testing.T, model, baseURL, key string) (status int, answer string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/chat/completions",
-		strings.NewReader(chat))
+		strings.NewReader(strings.Replace(chat, `"m"`, `"`+model+`"`, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +173,32 @@ func TestGateway(t *testing.T) {
 	}
 }
 
+// A gateway has the metrics of a worker: a call is a task of the queue "gateway", and its endpoint is the type.
+func TestGatewayMetrics(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	found, _ := f.serveUntil(t, regexp.MustCompile(`(?s)address=(\S+).*base_url=(\S+)`),
+		"--limit", "openai", "--metrics", "127.0.0.1:0")
+	metrics, baseURL := caller{t: t, baseURL: "http://" + found[1]}, found[2]
+	if status, answer := ask(t, baseURL, "any"); status != http.StatusOK {
+		t.Fatalf("%d: %s", status, answer)
+	}
+	until(t, func() bool {
+		status, _ := metrics.get("/readyz")
+		return status == http.StatusOK
+	})
+	_, text := metrics.get("/metrics")
+	for _, want := range []string{
+		`headway_tasks_finished_total{queue="gateway",result="succeeded",type="/v1/chat/completions"} 1`,
+		`headway_starts_total{key="",limit="openai"} 1`, `headway_tasks_running{queue="gateway"} 0`,
+		`headway_meter_capacity_tokens{key="",limit="openai",meter="requests"} 100`, "headway_redis_call_duration_seconds",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
 func TestGatewayRefusesToStart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -163,16 +209,33 @@ func TestGatewayRefusesToStart(t *testing.T) {
 	}{
 		"a limit that is not there": {args: []string{"--limit", "nope"}, want: "--limit: "},
 		"half of TLS":               {args: []string{"--tls-cert", "x"}, want: "belong together"},
-		"no time to wait":           {args: []string{"--max-hold", "0s"}, want: "--max-hold"},
-		"everybody":                 {args: []string{"--listen", "0.0.0.0:0"}, want: "not loopback"},
-		"no provider's key":         {env: map[string]string{"OPENAI_API_KEY": ""}, want: "OPENAI_API_KEY is not set"},
+		"no certificate": {
+			args: []string{"--limit", "openai", "--tls-cert", "x", "--tls-key", "x"}, want: "--tls-cert",
+		},
+		"no time to wait":        {args: []string{"--max-hold", "0s"}, want: "--max-hold"},
+		"everybody":              {args: []string{"--listen", "0.0.0.0:0"}, want: "not loopback"},
+		"metrics without a port": {args: []string{"--metrics", "nonsense"}, want: "--metrics"},
+		"no provider's key":      {env: map[string]string{"OPENAI_API_KEY": ""}, want: "OPENAI_API_KEY is not set"},
 	} {
 		own := &fleet{file: f.file, env: map[string]string{}}
 		maps.Copy(own.env, f.env)
 		maps.Copy(own.env, c.env)
 		args := append([]string{"gateway", "--config", f.file, "--listen", "127.0.0.1:0"}, c.args...)
-		if code, _, errs := own.run(t, args...); code != cli.ExitUsage || !strings.Contains(errs, c.want) {
+		code, _, errs := own.run(t, args...)
+		if code != cli.ExitUsage || !strings.Contains(errs, c.want) || strings.Contains(errs, "the gateway is at") {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:8080": "https://127.0.0.1:8080/v1", "[::1]:8080": "https://[::1]:8080/v1",
+		"[::]:8443": "https://HOST:8443/v1", "0.0.0.0:8443": "https://HOST:8443/v1",
+	} {
+		if got := (&Settings{Cert: "cert.pem"}).baseURL(address); got != want {
+			t.Errorf("%s: %s instead of %s", address, got, want)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/keys"
-	"github.com/headway-go/headway/internal/period"
+	"github.com/headway-go/headway/internal/documents/keys"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/text/period"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -114,7 +114,8 @@ func check(key keys.Key, c config.Config) error {
 	for _, charge := range key.Charges() {
 		i := slices.IndexFunc(c.Limits, func(l reservations.Limit) bool { return l.Name == charge.Limit })
 		if i < 0 {
-			return cli.Usage("--limit: there is no limit %q", charge.Limit)
+			return cli.Usage("--limit: there is no limit %q; a limit in headway.yaml, below limits, looks like\n"+
+				"  %[1]s: {meters: {requests: 60/m, tokens: 100000/m}}", charge.Limit)
 		}
 	}
 	for _, l := range c.Limits {
@@ -122,7 +123,8 @@ func check(key keys.Key, c config.Config) error {
 		priorities = priorities || has
 	}
 	if key.Priority != "" && !priorities {
-		return cli.Usage("--priority %s: no limit has it; name it in priorities of a limit", key.Priority)
+		return cli.Usage("--priority %s: no limit has it; in headway.yaml, below the limit of the provider, it looks like\n"+
+			"    priorities: {%[1]s: 9, batch: 1}", key.Priority)
 	}
 	for _, pattern := range key.Models {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
@@ -130,7 +132,8 @@ func check(key keys.Key, c config.Config) error {
 		}
 	}
 	if key.Budget != nil && len(c.Prices) == 0 {
-		return cli.Usage("--budget needs the prices of models in headway.yaml (prices)")
+		return cli.Usage("--budget needs the prices of models in headway.yaml, of a million tokens each:\n" +
+			"prices:\n  gpt-4o-mini: {input: 0.15, output: 0.60}")
 	}
 	charges := key.Charges()
 	for i := range charges {

@@ -3,18 +3,19 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/keys"
+	"github.com/headway-go/headway/internal/documents/keys"
+	"github.com/headway-go/headway/internal/setup/cli"
 )
 
 // until waits for something that another goroutine does.
 func until(t *testing.T, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); {
+	for deadline := time.Now().Add(3 * time.Minute); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatal("in vain")
 		}
@@ -77,18 +78,57 @@ func TestKeysThatCanNotBe(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	for want, args := range map[string][]string{
-		"--tenant is required":       {},
-		`there is no limit "nope"`:   {"--tenant", "a", "--limit", "nope"},
-		"--priority high":            {"--tenant", "a", "--priority", "high"},
-		"is no pattern":              {"--tenant", "a", "--models", "a["},
-		"--budget: ":                 {"--tenant", "a", "--budget", "much"},
-		"--budget needs the prices":  {"--tenant", "a", "--budget", "5/d"},
-		"flow":                       {"--tenant", "a\nb"},
-		"two charges for one bucket": {"--tenant", "a", "--limit", "tenants:a", "--limit", "tenants:a"},
+		"--tenant is required":          {},
+		"\n  nope: {meters: {requests:": {"--tenant", "a", "--limit", "nope:a"},
+		"\n    priorities: {high: 9, ":  {"--tenant", "a", "--priority", "high"},
+		"is no pattern":                 {"--tenant", "a", "--models", "a["},
+		"--budget: ":                    {"--tenant", "a", "--budget", "much"},
+		"\nprices:\n  gpt-4o-mini: {in": {"--tenant", "a", "--budget", "5/d"},
+		"flow":                          {"--tenant", "a\nb"},
+		"two charges are for tenants:a": {"--tenant", "a", "--limit", "tenants:a", "--limit", "tenants:a"},
 	} {
 		args = append([]string{"keys", "create", "--config", f.file}, args...)
 		if code, _, errs := f.run(t, args...); code != cli.ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
 		}
+	}
+}
+
+// The keys that docs/gateway.md creates can be created with the settings that stand before them. A gateway with
+// these settings and no flags serves them.
+func TestKeysOfThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, settings, _ := strings.Cut(string(page), "```yaml\nlimits:\n")
+	settings, commands, _ := strings.Cut(settings, "```")
+	settings = "limits:\n" + strings.Replace(settings, "# ... the meters that it has", "meters: {requests: 500/m}", 1)
+	f := newFleet(t)
+	settings = strings.Replace(settings, "https://api.openai.com/v1", f.env["OPENAI_BASE_URL"], 1)
+	if err = os.WriteFile(f.file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	baseURL, _ := f.serve(t)
+	created := 0
+	for line := range strings.Lines(commands) {
+		args, ok := strings.CutPrefix(line, "headway keys create ")
+		if !ok || created == 2 { // the third is of docker-compose.yml
+			continue
+		}
+		created++
+		fields := strings.Fields(strings.ReplaceAll(args, `"`, ""))
+		code, secret, errs := f.run(t, append([]string{"keys", "create", "--config", f.file}, fields...)...)
+		if code != cli.ExitOK {
+			t.Errorf("%s: exit %d: %s", line, code, errs)
+			continue
+		}
+		if status, answer := askFor(t, "gpt-4o-mini", baseURL, strings.TrimSpace(secret)); status != http.StatusOK {
+			t.Errorf("%s: %d: %s", line, status, answer)
+		}
+	}
+	if created != 2 {
+		t.Errorf("the page creates %d keys behind its settings", created)
 	}
 }

@@ -8,34 +8,43 @@ import (
 	"os"
 	"time"
 
-	"github.com/headway-go/headway/internal/config"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/setup/config"
 )
 
 // overridesEvery is how often overrides are read, as by workers.
 const overridesEvery = 2 * time.Second
 
-// Follow returns a function that applies each change of the file to the limiter, and the overrides of the fleet. It
-// reads overrides at most as often as workers do.
+// Follow returns a function that applies each change of the file, and of the limits of live workers, to the limiter. It
+// also applies the overrides of the fleet. It reads the fleet at most as often as workers read overrides.
 func (s *Session) Follow(file string) func(context.Context) error {
 	changed := Changes(file)
 	var last time.Time
-	var fault error
+	var fault, unset error
 	return func(ctx context.Context) error {
-		if changed() {
+		isNew := changed()
+		if isNew {
 			var next config.Config
 			if next, fault = config.Load(file); fault == nil {
-				fault = s.Limiter.SetLimits(next.Limits)
+				s.sources.file = next.Limits
 			}
 		}
-		if now := time.Now(); now.Sub(last) < overridesEvery {
-			return fault
+		due := time.Since(last) >= overridesEvery
+		if due {
+			s.readMembers(ctx, s.Queue)
+		}
+		if isNew || due {
+			unset = s.Limiter.SetLimits(s.sources.limits())
+		}
+		if !due {
+			return errors.Join(fault, unset)
 		}
 		last = time.Now()
 		overrides, err := s.Buckets.Overrides(ctx)
 		if err == nil || overrides != nil { // else they can't be read, and the last ones stay
-			err = errors.Join(err, s.Limiter.SetOverrides(overrides))
+			err = errors.Join(err, inside.Of(s.Limiter).SetOverrides(overrides))
 		}
-		return errors.Join(fault, err)
+		return errors.Join(fault, unset, err)
 	}
 }
 

@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/headway-go/headway/internal/batches"
-	"github.com/headway-go/headway/internal/cli"
-	"github.com/headway-go/headway/internal/config"
-	"github.com/headway-go/headway/internal/connect"
-	"github.com/headway-go/headway/internal/overview"
-	"github.com/headway-go/headway/internal/tracing"
+	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/products/explained"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/config"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/setup/tracing"
+	"github.com/headway-go/headway/internal/state"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -26,6 +30,8 @@ const closePatience = 5 * time.Second
 
 // Needs says what a command needs. The zero value is for commands that only look.
 type Needs struct {
+	// File names the file of the settings, for people. Load sets it; empty means the default one.
+	File string
 	// Queue is connected already, and stays the caller's. Nil connects to it.
 	Queue redis.UniversalClient
 	// Sends is for commands that change batches or enqueue: their traces are sent, and they name the fleet of
@@ -36,13 +42,19 @@ type Needs struct {
 	// NoQueue is for commands that only read and change overrides: it leaves out the Queue and the Scheduler. Overrides
 	// that can't be in force are no warnings.
 	NoQueue bool
-	// Batches adds the batches, which need MongoDB.
+	// Batches adds the batches.
 	Batches bool
+	// Enforces is for commands that let calls start: they go by the limits of the file first, others by the limits of the
+	// fleet first.
+	Enforces bool
+	// Mongo and Measure have the calls of MongoDB, of Redis and of the buckets measured. Nil measures none.
+	Mongo   func(*options.ClientOptions)
+	Measure func(redis.UniversalClient, *connect.Buckets)
 }
 
 // Session is what one command is connected to. Close it.
 type Session struct {
-	Config    config.Config
+	Config    config.Config           // with all limits that the command goes by
 	Queue     redis.UniversalClient   // nil with Needs.NoQueue, as is Scheduler
 	Buckets   *connect.Buckets        // nil with Needs.NoBuckets
 	Overrides []reservations.Override // all that are stored; nil with Needs.NoBuckets
@@ -50,23 +62,34 @@ type Session struct {
 	Scheduler *scheduler.Scheduler
 	Batches   *batches.Store // nil without Needs.Batches
 
+	sources *sources
+	naming  sync.Mutex // guards names
+	names   func(ctx context.Context, flows []string) map[string]string
+
 	closers []func(context.Context) error
 }
 
-// Load is Open with the settings of a file.
+// Load is Open with the settings of a file. Without the default file, the limits of the fleet are enough.
 func Load(ctx context.Context, env cli.Environment, file string, needs Needs) (*Session, error) {
 	c, err := config.Load(file)
-	if err != nil {
+	missing := FileMissing(err, file) && !needs.Enforces
+	if err != nil && !missing {
 		return nil, err
 	}
-	return Open(ctx, env, c, needs)
+	needs.File = file
+	s, failed := Open(ctx, env, c, needs)
+	switch {
+	case missing && failed != nil:
+		return nil, fmt.Errorf("%w; and the limits of live workers can't be read: %s", err, failed.Error())
+	case missing && len(s.Config.Limits) == 0:
+		s.Close(ctx)
+		return nil, err
+	}
+	return s, failed
 }
 
-// Open connects to the services. Overrides that can't be read are warnings.
+// Open connects to the services, and adds the limits that live workers have. Overrides that can't be read are warnings.
 func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs) (_ *Session, err error) {
-	if needs.Batches && env.Getenv("MONGODB_URI") == "" {
-		return nil, connect.ErrNoMongo()
-	}
 	s := &Session{Config: c, Queue: needs.Queue}
 	defer func() {
 		if err != nil {
@@ -84,8 +107,9 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 		}
 		s.atEnd(func(context.Context) error { return s.Queue.Close() })
 	}
+	s.readSources(ctx, env, needs)
 	if needs.NoBuckets {
-		s.Limiter = c.Checker()
+		s.Limiter = s.Config.Checker()
 	} else if err = s.openBuckets(ctx, env, needs); err != nil {
 		return nil, err
 	}
@@ -113,18 +137,26 @@ func Open(ctx context.Context, env cli.Environment, c config.Config, needs Needs
 }
 
 func (s *Session) openBuckets(ctx context.Context, env cli.Environment, needs Needs) (err error) {
-	if s.Buckets, err = connect.Open(ctx, env.Getenv, s.Config.Buckets, s.Queue, env.Err); err != nil {
+	var change []func(*options.ClientOptions)
+	if needs.Mongo != nil {
+		change = append(change, needs.Mongo)
+	}
+	if s.Buckets, err = connect.Open(ctx, env.Getenv, s.Config.Buckets, s.Queue, env.Err, change...); err != nil {
 		return err
 	}
 	s.atEnd(s.Buckets.Close)
-	if s.Limiter, err = reservations.New(s.Buckets, s.Config.Limits, reservations.Config{}); err != nil {
+	if needs.Measure != nil {
+		needs.Measure(s.Queue, s.Buckets)
+	}
+	s.Limiter, err = reservations.New(s.Buckets, s.Config.Limits, reservations.Config{})
+	if err != nil {
 		return err
 	}
 	s.Overrides, err = s.Buckets.Overrides(ctx)
 	if err != nil && s.Overrides == nil {
 		return err
 	}
-	if fault := s.Limiter.SetOverrides(s.Overrides); !needs.NoQueue {
+	if fault := inside.Of(s.Limiter).SetOverrides(s.Overrides); !needs.NoQueue {
 		err = errors.Join(err, fault)
 	}
 	if err != nil {
@@ -134,8 +166,25 @@ func (s *Session) openBuckets(ctx context.Context, env cli.Environment, needs Ne
 }
 
 // Reader reads the fleet's limits and waitlists.
-func (s *Session) Reader() overview.Reader {
-	return overview.Reader{Limiter: s.Limiter, Scheduler: s.Scheduler}
+func (s *Session) Reader() state.Reader {
+	return state.Reader{Limiter: s.Limiter, Scheduler: s.Scheduler, Source: s.sources.of, Names: s.flowNames}
+}
+
+// flowNames opens the batches when the first flow waits. If they can't be opened, flows have no names.
+func (s *Session) flowNames(ctx context.Context, flows []string) map[string]string {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	if s.names == nil {
+		store, err := s.Batches, error(nil)
+		if store == nil {
+			store, err = s.Buckets.Batches(ctx)
+		}
+		if err != nil {
+			return nil
+		}
+		s.names = explained.Names(store)
+	}
+	return s.names(ctx, flows)
 }
 
 func (s *Session) atEnd(end func(context.Context) error) { s.closers = append(s.closers, end) }

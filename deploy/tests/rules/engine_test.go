@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,22 @@ func (j *judge) watch(registry *prometheus.Registry, step func()) map[string]tim
 		}
 	}
 	return fired
+}
+
+// says fails the test unless HeadwayStuck fires with the cause as its summary, and what ends it in its description.
+func (j *judge) says(cause, remedy string) {
+	j.t.Helper()
+	var all []string
+	for _, rule := range j.group.AlertingRules() {
+		for _, a := range rule.ActiveAlerts() {
+			summary := a.Annotations.Get("summary")
+			if rule.Name() == "HeadwayStuck" && summary == cause && strings.Contains(a.Annotations.Get("description"), remedy) {
+				return
+			}
+			all = append(all, rule.Name()+": "+summary)
+		}
+	}
+	j.t.Errorf("no alert says %q with %q: %q", cause, remedy, all)
 }
 
 // scrape stores the counters and gauges of a registry.

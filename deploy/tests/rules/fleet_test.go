@@ -3,16 +3,20 @@ package rules_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
+	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -29,6 +33,8 @@ func (call) Charges() []reservations.Charge {
 type fleet struct {
 	t         *testing.T
 	redis     *miniredis.Miniredis
+	client    redis.UniversalClient
+	limiter   *reservations.Limiter
 	scheduler *scheduler.Scheduler
 	events    func(worker.Event)
 	registry  *prometheus.Registry
@@ -40,10 +46,10 @@ func newFleet(t *testing.T) *fleet {
 	quiet := slog.New(slog.DiscardHandler)
 	client := redis.NewClient(&redis.Options{Addr: f.redis.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
-	m := metrics.New(metrics.Config{Refresh: 20 * time.Millisecond, Stale: 100 * time.Millisecond, Logger: quiet})
-	limiter, err := reservations.New(m.Store(memstore.New(nil)), []reservations.Limit{{
+	m := metrics.New(metrics.Config{Refresh: 20 * time.Millisecond, Stale: 5 * time.Second, Logger: quiet})
+	limiter, err := reservations.New(m.Store(memstore.New()), []reservations.Limit{{
 		Name: "api", Meters: []reservations.Meter{
-			{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 10, MaxReserved: reservations.Unlimited},
+			{Name: "tokens", Rate: 1, Period: time.Minute, Capacity: 10},
 		},
 	}}, reservations.Config{})
 	if err != nil {
@@ -56,6 +62,7 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
+	f.client, f.limiter = client, limiter
 	f.registry.MustRegister(m)
 	f.events = m.Event
 	return f
@@ -74,6 +81,44 @@ func (f *fleet) dispatch() {
 			f.t.Error(err)
 		}
 	})
+}
+
+// serve has a server of asynq take from the queue.
+func (f *fleet) serve() {
+	f.t.Helper()
+	server := asynq.NewServerFromRedisClient(f.client, asynq.Config{LogLevel: asynq.FatalLevel})
+	if err := server.Start(asynq.NewServeMux()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(server.Shutdown)
+}
+
+// pause pauses the queue.
+func (f *fleet) pause() {
+	f.t.Helper()
+	if err := asynq.NewInspectorFromRedisClient(f.client).PauseQueue("default"); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// refuse stops the limit, since the provider says that its quota is used up.
+func (f *fleet) refuse() {
+	f.t.Helper()
+	f.end(&reservations.RetryAfterError{Reason: reservations.ReasonQuota})
+}
+
+// block stops the limit, since the provider says when it wants the next call.
+func (f *fleet) block(d time.Duration) {
+	f.t.Helper()
+	f.end(&reservations.RetryAfterError{After: d})
+}
+
+// end ends a call of the limit by a refusal.
+func (f *fleet) end(refusal *reservations.RetryAfterError) {
+	f.t.Helper()
+	if _, err := inside.Of(f.limiter).Refuse(f.t.Context(), call{}.Charges()[0], refusal, "", time.Time{}); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // wait enqueues tasks that wait in the waitlist, ten minutes apart.
@@ -100,7 +145,7 @@ func (f *fleet) calls(n, refused int) {
 	}
 }
 
-// until scrapes until the metric without labels, or with this one value of its label, has the value.
+// until scrapes until the metric, or that with this value of a label, has the value.
 func (f *fleet) until(name, label string, want float64) {
 	f.t.Helper()
 	timeout := time.NewTimer(time.Minute)
@@ -114,7 +159,8 @@ func (f *fleet) until(name, label string, want float64) {
 		}
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
-				labelled := label == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == label
+				labelled := label == "" ||
+					slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == label })
 				if family.GetName() == name && labelled && m.GetGauge().GetValue() == want {
 					return
 				}

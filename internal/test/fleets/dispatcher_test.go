@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -94,7 +95,7 @@ func TestExpiredOnceWhenDispatchersAreKilled(t *testing.T) {
 		f.Drain(patience)
 		f.Run(time.Second) // the last event of a task comes before asynq archives it
 		r := f.Report()
-		archived, err := f.inspector().ListArchivedTasks(tasks.QueueDefault, asynq.PageSize(count))
+		archived, err := f.inspector().ListArchivedTasks(envelope.QueueDefault, asynq.PageSize(count))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/internal/fleet/settings"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -24,7 +26,7 @@ const (
 	// patience is the virtual time that a fleet has to end its tasks.
 	patience = 10 * time.Minute
 	// followed is the time after which the whole fleet follows an override.
-	followed = worker.FollowEveryDefault + time.Second
+	followed = settings.FollowEvery + time.Second
 )
 
 // call is a task that calls the API "api".
@@ -162,7 +164,7 @@ func (f *fleet) setUp(w *worker.Worker) {
 	worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
 		m, refusedFor := f.begin(w, job.ID, job.Attempt)
 		if refusedFor > 0 {
-			return tasks.RetryAfter(refusedFor, nil)
+			return reservations.RetryAfter(refusedFor, nil)
 		}
 		if tenant != nil { // its limit counts the call, and takes no time
 			if err := tenant.Do(ctx, headwaytest.Call{Key: job.Args.Tenant}); err != nil {
@@ -361,7 +363,7 @@ func (f *fleet) wantInOrder(most int, except map[string]bool) {
 // active returns the tasks that workers hold.
 func (f *fleet) active() map[string]bool {
 	f.t.Helper()
-	held, err := f.inspector().ListActiveTasks(tasks.QueueDefault, asynq.PageSize(1000))
+	held, err := f.inspector().ListActiveTasks(envelope.QueueDefault, asynq.PageSize(1000))
 	if err != nil {
 		f.t.Fatalf("list the active tasks: %v", err)
 	}

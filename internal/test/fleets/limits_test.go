@@ -10,9 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
-	"github.com/headway-go/headway/tasks"
 )
 
 // The rate is raised, lowered, changed in the file below an override, and taken back, while tasks wait. The API has the
@@ -69,7 +69,7 @@ func TestLimitChangesWhileTasksWait(t *testing.T) {
 // explainOne wants the explanation of a waiting task to name its place and the time of its turn.
 func (f *fleet) explainOne(n int, rate float64) {
 	f.t.Helper()
-	e, err := f.Scheduler().Explain(f.Context(), scheduler.Task{Queue: tasks.QueueDefault, ID: fmt.Sprintf("t%05d", n)})
+	e, err := f.Scheduler().Explain(f.Context(), envelope.QueueDefault, fmt.Sprintf("t%05d", n))
 	if err != nil || e.Waits == nil || e.Reason != scheduler.ReasonLimit {
 		f.t.Fatalf("explain task %d: %v: %+v", n, err, e)
 	}
@@ -160,7 +160,7 @@ func TestWaitlistsLost(t *testing.T) {
 		if r.LastStart > 3*time.Minute { // asynq delivers each task two minutes after its expected time
 			t.Errorf("want the last start within 3m: %v", r)
 		}
-		archived, err := f.inspector().ListArchivedTasks(tasks.QueueDefault, asynq.PageSize(count))
+		archived, err := f.inspector().ListArchivedTasks(envelope.QueueDefault, asynq.PageSize(count))
 		if err != nil || len(archived) > 0 {
 			t.Errorf("%d tasks in the archive, %v", len(archived), err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )
@@ -107,7 +108,7 @@ func TestOrderAfterCancel(t *testing.T) {
 				ids = append(ids, fmt.Sprintf("t%05d", batch*each+n))
 			}
 		}
-		gone, err := f.Scheduler().Withdraw(f.Context(), tasks.QueueDefault, ids...)
+		gone, err := f.Scheduler().Delete(f.Context(), envelope.QueueDefault, ids...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func TestNothingIsReservedForCancelledTasks(t *testing.T) {
 		for n := range many - rest {
 			ids = append(ids, numbered(n).(call).TaskOptions().ID)
 		}
-		if _, err := f.Scheduler().Withdraw(f.Context(), tasks.QueueDefault, ids...); err != nil {
+		if _, err := f.Scheduler().Delete(f.Context(), envelope.QueueDefault, ids...); err != nil {
 			t.Fatal(err)
 		}
 		other, err := f.Worker(0).Limiter.Allow(f.Context(), numbered(0).(call).Charges()...)

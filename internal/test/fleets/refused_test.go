@@ -1,9 +1,12 @@
 package fleets_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,8 +69,8 @@ func TestRefusalsWithoutATime(t *testing.T) {
 			}
 			in(t, world{limits: []reservations.Limit{limit(adaptive)}, provider: api}, func(f *fleet) {
 				f.start(size)
-				f.Backlog(700, numbered)
-				f.Run(5 * time.Minute)
+				f.Backlog(2500, numbered)
+				f.Run(20 * time.Minute) // the rate is found in the first minutes, which vary
 				r := f.Report()
 				got, all := r.Providers["api"], rate*f.Elapsed().Seconds()
 				if got.Count*20 > got.Calls+got.Count || float64(got.Calls) < c.use*all {
@@ -81,32 +84,51 @@ func TestRefusalsWithoutATime(t *testing.T) {
 	}
 }
 
-// The API refuses each call, and names no time. The limit is one of tokens only, so nothing else keeps calls apart.
-// There is less than a call a second. When the API works again, all tasks run, and none has used a retry.
+// The API refuses each call, and names no time. There is less than a call a second, beside the calls that were under
+// way when the first refusal came. When the API works again, all tasks run, and none has used a retry.
 func TestEverythingIsRefused(t *testing.T) {
-	in(t, world{
-		limits: []reservations.Limit{limit(reservations.PerMinute("tokens", 60_000))}, provider: usual,
-	}, func(f *fleet) {
-		const lasts = 31 * time.Second
-		refused := 0
-		f.spending(func() error {
-			if f.Elapsed() > lasts {
-				return nil
-			}
-			refused++
-			return tasks.RetryAfter(0, errors.New("429 Too Many Requests"))
+	adaptive := reservations.PerMinute("tokens", 60_000)
+	adaptive.Adaptive = reservations.Adaptive{Max: 3_000_000, Ramp: 20 * time.Second}
+	for name, c := range map[string]struct {
+		meter reservations.Meter
+		takes time.Duration // a refusal
+	}{
+		"tokens only":        {reservations.PerMinute("tokens", 60_000), 0}, // nothing else keeps calls apart
+		"adaptive":           {adaptive, 0},
+		"adaptive, and slow": {adaptive, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := usual
+			api.Meters = []reservations.Meter{reservations.PerMinute("tokens", 3_000_000)}
+			in(t, world{limits: []reservations.Limit{limit(c.meter)}, provider: api}, func(f *fleet) {
+				const lasts = 31 * time.Second
+				burst := 60 + int((c.takes + time.Second).Seconds()) + 1 // and what fills up meanwhile
+				underWay, later := 0, 0
+				f.spending(func() error {
+					switch at := f.Elapsed(); {
+					case at > lasts:
+						return nil
+					case at < c.takes+time.Second:
+						underWay++
+					default:
+						later++
+					}
+					<-time.After(c.takes)
+					return reservations.RetryAfter(0, errors.New("429 Too Many Requests"))
+				})
+				f.Backlog(200, func(n int) tasks.Args { return spend{N: n, Tokens: 1000} })
+				f.Run(lasts)
+				if underWay > burst || later > 30 || later < 3 {
+					t.Errorf("%d calls before the first refusal was known, %d in the %v after that", underWay, later, lasts)
+				}
+				f.end(200)
+				if last := f.made()[len(f.made())-1].at; last.Sub(f.made()[0].at) > 5*time.Minute {
+					t.Errorf("the last call was %v after the first", last.Sub(f.made()[0].at))
+				}
+				f.wantAttempts(1)
+			})
 		})
-		f.Backlog(200, func(n int) tasks.Args { return spend{N: n, Tokens: 1000} })
-		f.Run(lasts)
-		if refused > 31 || refused < 4 {
-			t.Errorf("%d calls in %v", refused, lasts)
-		}
-		f.end(200)
-		if last := f.made()[len(f.made())-1].at; last.Sub(f.made()[0].at) > 5*time.Minute {
-			t.Errorf("the last call was %v after the first", last.Sub(f.made()[0].at))
-		}
-		f.wantAttempts(1)
-	})
+	}
 }
 
 // wantAttempts fails if a task used more attempts.
@@ -134,12 +156,12 @@ func TestQuotaExhausted(t *testing.T) {
 			if refused++; f.Elapsed() < from+5*time.Second {
 				soon++
 			}
-			return reservations.Refused(reservations.ReasonQuota, 0, errors.New("insufficient_quota"))
+			return &reservations.RetryAfterError{Reason: reservations.ReasonQuota, Err: errors.New("insufficient_quota")}
 		})
 		f.Backlog(200, func(n int) tasks.Args { return spend{N: n, Tokens: 1000} })
 		f.Run(from + lasts/2)
 		v, err := f.Worker(0).Limiter.View(f.Context(), "api", "")
-		if err != nil || v.Refusing != reservations.ReasonQuota || v.RefusingFor < lasts/3 || v.Blocked == 0 {
+		if err != nil || v.Refusing != reservations.ReasonQuota || v.RefusingFor < lasts/3 {
 			t.Errorf("%+v, %v", v, err)
 		}
 		f.Run(lasts / 2)
@@ -167,7 +189,7 @@ func TestOneWorkerWithAWrongKey(t *testing.T) {
 				if w == wrong {
 					refused++
 					f.finish(m, nil)
-					return reservations.Refused(reservations.ReasonKey, 0, errors.New("401 Unauthorized"))
+					return &reservations.RetryAfterError{Reason: reservations.ReasonKey, Err: errors.New("401 Unauthorized")}
 				}
 				err := caller.Do(ctx, headwaytest.Call{})
 				f.finish(m, err)
@@ -176,38 +198,99 @@ func TestOneWorkerWithAWrongKey(t *testing.T) {
 		})
 		f.Backlog(600, numbered)
 		r := f.end(600)
-		if f.wantAttempts(1); r.LastStart > 3*time.Minute || refused == 0 {
+		// One task in 3^n is refused n times in a row, and waits a minute each time at last.
+		if f.wantAttempts(1); r.LastStart > 10*time.Minute || refused == 0 {
 			t.Errorf("%d calls were refused: %v", refused, r)
 		}
 	})
 }
 
 // Each call of 15 tasks is refused for three years. They stop the limit for twice max_block in all, whether a tenant
-// names its flow or not. Beside that, the 15 other tasks wait for their turns. Before, they took 34.9 s.
+// names its flow or not. A tenant with a limit of its own stops it once, however many flows it names. Beside that, the
+// 15 other tasks wait for their turns. Before, they took 34.9 s. At ten minutes, each of 15 refusals
+// stopped the limit again.
 func TestRoguesStopALimitOnce(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		good, rogue func(n int) call
+		most        time.Duration
+		block       time.Duration // 2 s if zero
+		why         reservations.Reason
+		first       bool // the rogues are enqueued before the others
 	}{
-		{"no flows", func(n int) call { return call{N: n} }, func(n int) call { return call{N: n, Series: "rogue"} }},
+		{
+			"no flows", func(n int) call { return call{N: n} }, func(n int) call { return call{N: n, Series: "rogue"} },
+			10 * time.Second, 0, "", false,
+		},
 		{
 			"flows", func(n int) call { return call{N: n, Flow: "good"} },
 			func(n int) call { return call{N: n, Series: "rogue", Flow: "rogue"} },
+			10 * time.Second, 0, "", false,
+		},
+		{
+			"flows, ten minutes", func(n int) call { return call{N: n, Flow: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Flow: "rogue"} },
+			11 * time.Minute, 10 * time.Minute, "", false,
+		},
+		{
+			"no flows, ten minutes", func(n int) call { return call{N: n} },
+			func(n int) call { return call{N: n, Series: "rogue"} }, 21 * time.Minute, 10 * time.Minute, "", false,
+		},
+		{
+			"flows, two hours", func(n int) call { return call{N: n, Flow: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Flow: "rogue"} },
+			121 * time.Minute, 2 * time.Hour, "", false,
 		},
 		{
 			"a flow for each", func(n int) call { return call{N: n, Flow: "good"} },
 			func(n int) call { return call{N: n, Series: "rogue", Flow: fmt.Sprint("rogue", n)} },
+			10 * time.Second, 0, "", false,
+		},
+		{
+			"a tenant with a flow for each", func(n int) call { return call{N: n, Tenant: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Tenant: "rogue", Flow: fmt.Sprint("rogue", n)} },
+			7 * time.Second, 0, "", false,
+		},
+		{ // the bucket asks again with a task of another tenant
+			"a tenant without a quota", func(n int) call { return call{N: n, Tenant: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Tenant: "rogue", Flow: fmt.Sprint("rogue", n)} },
+			time.Minute, 0, reservations.ReasonQuota, false,
+		},
+		{
+			"a tenant with a wrong key", func(n int) call { return call{N: n, Tenant: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Tenant: "rogue"} },
+			time.Minute, 0, reservations.ReasonKey, false,
+		},
+		{
+			"a tenant without a quota, ten minutes", func(n int) call { return call{N: n, Tenant: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Tenant: "rogue", Flow: fmt.Sprint("rogue", n)} },
+			16 * time.Minute, 10 * time.Minute, reservations.ReasonQuota, false,
+		},
+		{
+			"a flow with a wrong key, ten minutes", func(n int) call { return call{N: n, Flow: "good"} },
+			func(n int) call { return call{N: n, Series: "rogue", Flow: "rogue"} },
+			16 * time.Minute, 10 * time.Minute, reservations.ReasonKey, false,
+		},
+		{
+			"no flows and no quota, ten minutes", func(n int) call { return call{N: n} },
+			func(n int) call { return call{N: n, Series: "rogue"} },
+			21 * time.Minute, 10 * time.Minute, reservations.ReasonQuota, false,
+		},
+		{ // where all rogues used up their parts, the bucket asks one task after another
+			"no flows, ten minutes, rogues first", func(n int) call { return call{N: n} },
+			func(n int) call { return call{N: n, Series: "rogue"} }, 45 * time.Minute, 10 * time.Minute, "", true,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shared := limit(perSecond(10, 10))
-			shared.MaxBlock = 2 * time.Second
-			in(t, world{limits: []reservations.Limit{shared}, provider: usual}, func(f *fleet) {
+			shared.MaxBlock = cmp.Or(c.block, 2*time.Second)
+			in(t, world{limits: tenantLimits(shared, share{1000, 1000}), provider: usual}, func(f *fleet) {
 				f.Workers(size, func(w *worker.Worker) {
 					caller := f.api.Caller()
 					worker.Handle(w, func(ctx context.Context, job *worker.Job[call]) error {
 						if job.Args.Series != "" {
-							return tasks.RetryAfter(99_999_999*time.Second, errors.New("429 Too Many Requests"))
+							refused := errors.New("429 Too Many Requests")
+							return &reservations.RetryAfterError{Reason: c.why, After: 99_999_999 * time.Second, Err: refused}
 						}
 						m, _ := f.begin(w, job.ID, job.Attempt)
 						err := caller.Do(ctx, headwaytest.Call{})
@@ -215,12 +298,21 @@ func TestRoguesStopALimitOnce(t *testing.T) {
 						return err
 					})
 				})
+				tasks := make([]call, 0, 30)
 				for n := range 15 {
-					f.Enqueue(c.rogue(n))
-					f.Enqueue(c.good(n))
+					tasks = append(tasks, c.rogue(n), c.good(n))
 				}
+				if c.first {
+					slices.SortStableFunc(tasks, func(a, b call) int { return -strings.Compare(a.Series, b.Series) })
+				}
+				for _, task := range tasks {
+					f.Enqueue(task)
+				}
+				began := time.Now()
+				f.Run(4 * c.block)
 				f.await(15)
-				if took := f.Elapsed(); took > 10*time.Second {
+				made := f.made()
+				if took := made[len(made)-1].at.Sub(began); took > c.most {
 					t.Errorf("the good tasks took %v", took)
 				}
 			})

@@ -35,9 +35,9 @@ func meter(name string, rate, capacity, maxReserved float64) reservations.Meter 
 	m := reservations.PerSecond(name, rate)
 	switch m.Capacity = capacity; maxReserved {
 	case 0:
-		m.MaxReserved = reservations.NoReserved
+		m.MaxReserved = reservations.None
 	case math.Inf(1):
-		m.MaxReserved = reservations.Unlimited
+		m.MaxReserved = 0
 	default:
 		m.MaxReserved = maxReserved
 	}
@@ -46,7 +46,7 @@ func meter(name string, rate, capacity, maxReserved float64) reservations.Meter 
 
 func window(rate float64, period time.Duration) reservations.Meter {
 	return reservations.Meter{
-		Name: "window", Kind: reservations.KindWindow, Rate: rate, Period: period, MaxReserved: reservations.Unlimited,
+		Name: "window", Kind: reservations.KindWindow, Rate: rate, Period: period,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/headwaytest"
-	"github.com/headway-go/headway/internal/simulate"
+	"github.com/headway-go/headway/internal/products/simulate"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 )

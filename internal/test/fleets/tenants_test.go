@@ -1,6 +1,7 @@
 package fleets_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/headway-go/headway/headwaytest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
+	"github.com/headway-go/headway/worker"
 )
 
 // One of ten tenants floods the queue. Each of the others has a tenth of the limit, uses 40 % of that, and starts its
@@ -133,4 +135,106 @@ func (f *fleet) countTenants(large share) {
 	f.tenants = f.Provider("tenants", headwaytest.Provider{
 		Meters: []reservations.Meter{perSecond(large.rate, large.capacity)}, Slack: hold,
 	})
+}
+
+// A tenant gives each of its 200 tasks a flow of its own, or a batch. The 15 tasks of another tenant share the API with
+// it half and half: 35 starts are enough for them. Before, there were 215.
+func TestATenantOfManyFlows(t *testing.T) {
+	const many, few = 200, 15
+	limits := tenantLimits(limit(perSecond(10, 5)), share{rate: 1000, capacity: 1000})
+	in(t, world{limits: limits, provider: usual}, func(f *fleet) {
+		f.Backlog(many, func(n int) tasks.Args {
+			return call{Series: "many", N: n, Tenant: "many", Flow: fmt.Sprint("flow", n)}
+		})
+		f.Backlog(few, func(n int) tasks.Args { return call{Series: "few", N: n, Tenant: "few"} })
+		f.start(size)
+		f.end(many + few)
+		f.wantOnce()
+		last := 0
+		for i, m := range f.made() {
+			if strings.HasPrefix(m.task, "few") {
+				last = i + 1
+			}
+		}
+		t.Logf("the last of %d tasks is start number %d", few, last)
+		if last > 35 {
+			t.Errorf("%d starts until the last of %d tasks", last, few)
+		}
+	})
+}
+
+// The flows of a tenant share its part of the API: a task of a flow that comes late does not wait behind the others of
+// its tenant.
+func TestFlowsShareTheirTenant(t *testing.T) {
+	const many, late = 100, 5
+	limits := tenantLimits(limit(perSecond(10, 5)), share{rate: 1000, capacity: 1000})
+	in(t, world{limits: limits, provider: usual}, func(f *fleet) {
+		for _, tenant := range []string{"a", "b"} {
+			f.Backlog(many, func(n int) tasks.Args { return call{Series: tenant, N: n, Tenant: tenant, Flow: "large"} })
+		}
+		f.Backlog(late, func(n int) tasks.Args { return call{Series: "late", N: n, Tenant: "a", Flow: "small"} })
+		f.start(size)
+		f.end(2*many + late)
+		first := map[string]int{}
+		last := 0
+		for i, m := range f.made() {
+			first[m.task[:1]]++
+			if strings.HasPrefix(m.task, "late") {
+				last = i + 1
+				if a, b := first["a"]+first["l"], first["b"]; max(a-b, b-a) > 3 {
+					t.Errorf("after %d starts, tenant a has %d and tenant b %d", last, a, b)
+				}
+			}
+		}
+		if last > 4*late+5 {
+			t.Errorf("%d starts until the last of %d late tasks", last, late)
+		}
+	})
+}
+
+// A tenant names a priority that is for another one. It counts for the lowest, so both share the API half and half.
+func TestAPriorityOfAnotherTenant(t *testing.T) {
+	shared := limit(perSecond(10, 5))
+	shared.Priorities = map[string]float64{"fast": 100, "slow": 1}
+	shared.Allow = map[string][]string{"fast": {"vip"}}
+	limits := tenantLimits(shared, share{rate: 1000, capacity: 1000})
+	in(t, world{limits: limits, provider: usual}, func(f *fleet) {
+		const each = 50
+		for _, tenant := range []string{"pushy", "quiet"} {
+			f.Backlog(each, func(n int) tasks.Args {
+				priority := map[string]string{"pushy": "fast"}[tenant]
+				return prior{call: call{Series: tenant, N: n, Tenant: tenant}, Priority: priority}
+			})
+		}
+		f.Workers(size, func(w *worker.Worker) {
+			worker.Handle(w, func(_ context.Context, job *worker.Job[prior]) error {
+				m, _ := f.begin(w, job.ID, job.Attempt)
+				f.finish(m, nil)
+				return nil
+			})
+		})
+		f.end(2 * each)
+		pushy := 0
+		for _, m := range f.made()[:each] {
+			if strings.HasPrefix(m.task, "pushy") {
+				pushy++
+			}
+		}
+		if pushy > each/2+3 {
+			t.Errorf("%d of the first %d starts are of the tenant that names the priority", pushy, each)
+		}
+	})
+}
+
+// prior is a call that names a priority.
+type prior struct {
+	call
+
+	Priority string `json:"priority,omitempty"`
+}
+
+func (p prior) Charges() []reservations.Charge {
+	charges := p.call.Charges()
+	charges[len(charges)-1].Priority = p.Priority
+	return charges
 }

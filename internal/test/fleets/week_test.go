@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/headwaytest"
-	"github.com/headway-go/headway/internal/longtest"
+	"github.com/headway-go/headway/internal/test/longtest"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -97,7 +97,7 @@ func TestWeek(t *testing.T) {
 	}, headwaytest.Begin(thursday), headwaytest.Limits(requestsOnly, reservations.Limit{
 		Name: "letters", Meters: []reservations.Meter{{
 			Name: "letters", Kind: reservations.KindWindow, Rate: 100, Period: day,
-			Start: 8 * time.Hour, MaxReserved: reservations.Unlimited,
+			Start: 8 * time.Hour,
 		}},
 	}))
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/longtest"
+	"github.com/headway-go/headway/internal/test/longtest"
 )
 
 // mutation replaces a text of the production code by a faulty one.
@@ -41,39 +41,40 @@ func mutations() []mutation {
 			exceeded, inFleet,
 		},
 		{
-			"promoted task lost", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
+			"promoted task lost", "internal/line/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
 			`if i % 50 ~= 1 then redis.call("RPUSH", KEYS[1], others[i]) end`, lost, inFleet,
 		},
 		{
-			"promoted task delivered twice", "internal/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
+			"promoted task delivered twice", "internal/line/asynqdb/lua/wake.lua", `redis.call("RPUSH", KEYS[1], others[i])`,
 			`redis.call("RPUSH", KEYS[1], others[i], others[i])`, lost, inFleet,
 		},
 		{
-			"no place kept", "internal/waitlist/order.go", "cmp.Compare(a.Tag, b.Tag)", "cmp.Compare(b.Tag, a.Tag)", place,
+			"no place kept", "internal/line/waitlist/lua/lanes.lua", `"ZRANGE", list`, `"ZREVRANGE", list`, place, inFleet,
+		},
+		{
+			"refusal with a time ignored", "worker/refusal.go", "all, err := d.start.Refuse(soon, refusal)",
+			"refusal.After = time.Millisecond\nall, err := d.start.Refuse(soon, refusal)", exceeded, inFleet,
+		},
+		{
+			"settlement lost", "reservations/grantsettle.go", "if len(claims) == 0 {", "if len(claims) >= 0 {", unused,
 			inFleet,
 		},
 		{
-			"refusal with a time ignored", "worker/refusal.go", "all, err := g.limiter.Refuse(soon, d.charge(), r)",
-			"r.After = time.Millisecond\nall, err := g.limiter.Refuse(soon, d.charge(), r)", exceeded, inFleet,
+			"dispatcher asleep", "internal/line/dispatcher/promote.go", "if len(look.Due) == 0 {", "if len(look.Due) >= 0 {",
+			unused, inFleet,
 		},
 		{
-			"settlement lost", "worker/settle.go", "if len(charged) == 0 {", "if len(charged) >= 0 {", unused, inFleet,
-		},
-		{
-			"dispatcher asleep", "internal/engine/dispatcher.go", "if len(look.Due) == 0 {", "if len(look.Due) >= 0 {", unused,
-			inFleet,
-		},
-		{
-			"reservation of a withdrawn task kept", "internal/engine/leave.go", "h.Reserved {", "!h.Reserved {",
+			"reservation of a withdrawn task kept", "internal/line/dispatcher/leave.go", "h.Reserved {", "!h.Reserved {",
 			"another program may call in", "internal/test/fleets TestNothingIsReservedForCancelledTasks",
 		},
 		{
-			"place of a task that left kept", "internal/waitlist/lua/leave.lua", "withdraw(ARGV[i])", "nil",
-			"keys", "internal/waitlist TestLeaveRemovesEveryTrace",
+			"place of a task that left kept", "internal/line/waitlist/lua/leave.lua", "withdraw(task)", "nil",
+			"keys", "internal/line/waitlist TestLeaveRemovesEveryTrace",
 		},
 		{
-			"tick enqueued twice", "internal/asynqdb/lua/guard.lua", "tonumber(last) >= tonumber(tick)", "tonumber(last) < 0",
-			"tick 0 after tick 0", "internal/asynqdb TestATickIsEnqueuedOnce",
+			"tick enqueued twice", "internal/line/asynqdb/lua/guard.lua",
+			"tonumber(last) >= tonumber(tick)", "tonumber(last) < 0",
+			"tick 0 after tick 0", "internal/line/asynqdb TestATickIsEnqueuedOnce",
 		},
 	}
 }

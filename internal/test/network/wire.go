@@ -20,7 +20,7 @@ type Wire struct {
 }
 
 // New returns a wire with these conditions. Serve is called with the server's end of each connection, and must return
-// at once. An answer of the server that is lost resets its connection.
+// at once. After an answer of the server that is lost, its connection ends.
 func New(conditions *Conditions, serve func(net.Conn)) *Wire {
 	return &Wire{Conditions: conditions, serve: serve, links: map[*link]struct{}{}}
 }
@@ -73,8 +73,10 @@ type link struct {
 	wire    *Wire
 	nowhere net.Conn // where a link that hangs writes to, and reads nothing from
 
-	mu   sync.Mutex // guards hung
-	hung bool
+	mu      sync.Mutex // guards what is below
+	hung    bool
+	greeted bool // an answer has arrived
+	lost    bool // an answer was lost
 }
 
 func (l *link) hang() {
@@ -135,9 +137,45 @@ type serverEnd struct {
 	link *link
 }
 
+// Write sends an answer, or loses it: then the connection ends some time later, as a real one does. If the client saw
+// the loss at once, and tried again at once, no time would pass. The first answer greets the client and is never lost:
+// go-redis's PubSub waits for it while it holds a mutex.
 func (s *serverEnd) Write(b []byte) (int, error) {
-	if s.link.wire.Loses() {
-		_ = s.link.Close()
+	switch s.link.fate() {
+	case lost:
+		time.AfterFunc(lostAfter, func() { _ = s.link.Close() })
+		return len(b), nil
+	case after:
+		return len(b), nil
+	case arrives:
 	}
 	return s.Conn.Write(b)
+}
+
+// lostAfter is the time after which a client sees that an answer is lost.
+const lostAfter = 50 * time.Millisecond
+
+// fate is what becomes of an answer.
+type fate int
+
+const (
+	arrives fate = iota
+	lost
+	after // a lost answer
+)
+
+// fate draws what becomes of the next answer.
+func (l *link) fate() fate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch first := !l.greeted; {
+	case l.lost:
+		return after
+	case first:
+		l.greeted = true
+	case l.wire.Loses():
+		l.lost = true
+		return lost
+	}
+	return arrives
 }

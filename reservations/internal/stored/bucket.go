@@ -123,6 +123,11 @@ func faultOf(m bucket.Balance) string {
 	case f.Period < 0:
 		return fmt.Sprintf("period %d must not be negative", f.Period)
 	}
+	for _, p := range m.Peaks {
+		if !(p.Room >= 0) || math.IsInf(p.Room, 0) {
+			return fmt.Sprintf("a room of %v at a peak must be zero or more", p.Room)
+		}
+	}
 	ended := int64(0)
 	for _, h := range m.Held {
 		until := nanoseconds(h.Until)

@@ -27,6 +27,7 @@ func whole() bucket.Bucket {
 				Name: "tokens", Started: 1.5, Reserved: -2.25, Slowed: at.Add(time.Nanosecond),
 				Filling: bucket.Filling{Rate: 3, Least: 2, Most: 9, Ramp: time.Minute, Capacity: 40, Headroom: 4},
 				Held:    []bucket.Taken{{Until: at.Add(50 * time.Millisecond), Tokens: 2}},
+				Peaks:   []bucket.Peak{{At: at.Add(-1), Room: .5}},
 			},
 			{
 				Name: "daily", Started: 8, Reserved: 8,
@@ -64,7 +65,8 @@ func TestFormat(t *testing.T) {
 				 "rate": {"$numberDouble": "3.0"}, "cap": {"$numberDouble": "40.0"}, "head": {"$numberDouble": "4.0"},
 				 "least": {"$numberDouble": "2.0"}, "most": {"$numberDouble": "9.0"},
 				 "ramp": {"$numberLong": "60000000000"}, "slow": {"$numberLong": "1767225600123456790"},
-				 "held": [{"u": {"$numberLong": "1767225600173456789"}, "n": {"$numberDouble": "2.0"}}]},
+				 "held": [{"u": {"$numberLong": "1767225600173456789"}, "n": {"$numberDouble": "2.0"}}],
+				 "peak": [{"a": {"$numberLong": "1767225600123456788"}, "r": {"$numberDouble": "0.5"}}]},
 				{"n": "daily", "s": {"$numberDouble": "8.0"}, "r": {"$numberDouble": "8.0"},
 				 "rate": {"$numberDouble": "8.0"}, "cap": {"$numberDouble": "8.0"},
 				 "period": {"$numberLong": "86400000000000"}, "offset": {"$numberLong": "28800000000000"}},

@@ -92,7 +92,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		now := time.Unix(0, clock)
 		for _, op := range []bucket.Op{bucket.OpStart, bucket.OpReserve, bucket.OpSettle} {
-			after, o := bucket.Step(b, limit.Rules(), now, bucket.Request{Op: op, Tokens: []float64{1}})
+			after, o := bucket.Step(b, bucket.Rules(limit), now, bucket.Request{Op: op, Tokens: []float64{1}})
 			if o.Hold < 0 || o.Hold > bucket.Hold || o.Wait() < 0 {
 				t.Errorf("%s: hold %v, wait %v", op, o.Hold, o.Wait())
 			}

@@ -1,4 +1,4 @@
--- swap writes a bucket where nothing has changed and no other call is to be the first, and returns nothing. The next
+-- swap writes a bucket where nothing has changed and no other call is to be the first, and returns the clock. The next
 -- call of the queue is then sent what load returns. Otherwise the call joins the queue: the script returns what load
 -- does, and its place. The swap of a call at place 0 that follows is the next.
 --
@@ -8,6 +8,8 @@
 --	ARGV[4] -> milliseconds after which the bucket is forgotten
 --	ARGV[5] -> queueKept, in milliseconds
 --	ARGV[6] -> root
+--	ARGV[7] -> the moment for which the bucket was decided
+--	ARGV[8] -> "1" if the bucket was not loaded: then the call does not join the queue
 local call = string.sub(ARGV[3], 1, 16)
 local queue = redis.pcall("LRANGE", KEYS[2], 0, -1)
 if queue.err or ARGV[1] == "any" and redis.call("PTTL", KEYS[2]) == -1 then -- none of these scripts has made it
@@ -21,7 +23,8 @@ for i, id in ipairs(queue) do
 	end
 end
 local first = #queue == 0 or place == 0
-if ARGV[1] == "any" or (first and ARGV[1] == string.sub(stored, 1, 32) and ARGV[2] == epoch) then
+if ARGV[1] == "any" or (first and ARGV[1] == string.sub(stored, 1, 32) and ARGV[2] == epoch and
+	tonumber(ARGV[7]) <= tonumber(now)) then
 	stored = epoch .. ARGV[3]
 	redis.call("SET", KEYS[1], stored, "PX", ARGV[4])
 	if place == 0 then
@@ -33,7 +36,10 @@ if ARGV[1] == "any" or (first and ARGV[1] == string.sub(stored, 1, 32) and ARGV[
 		redis.call("RPUSH", state, epoch .. now .. stored)
 		redis.call("PEXPIRE", state, ARGV[5])
 	end
-	return {}
+	return {now}
+end
+if ARGV[8] == "1" then
+	return {epoch .. now .. stored, 0}
 end
 if not place then
 	place = #queue

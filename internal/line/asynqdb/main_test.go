@@ -1,0 +1,130 @@
+package asynqdb_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/test/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const queue = "default"
+
+// bundle is a DB and asynq itself on the same Redis.
+type bundle struct {
+	*asynqdb.DB
+
+	t         *testing.T
+	client    *redis.Client
+	producer  *asynq.Client
+	inspector *asynq.Inspector
+}
+
+// onBoth runs a test on miniredis and on a real server.
+func onBoth(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, setup(t, &redis.Options{Addr: miniredis.RunT(t).Addr()}))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, onRedis(t))
+	})
+}
+
+func onRedis(t *testing.T) *bundle {
+	t.Helper()
+	options, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return setup(t, options)
+}
+
+func setup(t *testing.T, options *redis.Options) *bundle {
+	t.Helper()
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return &bundle{
+		DB: asynqdb.New(client), t: t, client: client,
+		producer: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
+	}
+}
+
+// add enqueues tasks with these IDs.
+func (b *bundle) add(in time.Duration, ids ...string) {
+	b.t.Helper()
+	for _, id := range ids {
+		task := asynq.NewTaskWithHeaders("type of "+id, []byte("payload\x00 of "+id), map[string]string{"a": id, "b": ""})
+		options := []asynq.Option{asynq.TaskID(id), asynq.ProcessIn(in), asynq.Retention(time.Hour)}
+		if _, err := b.producer.EnqueueContext(b.t.Context(), task, options...); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// wake wakes tasks and returns the results.
+func (b *bundle) wake(urgent int, ids ...string) []asynqdb.Wake {
+	b.t.Helper()
+	wakes, err := b.Wake(b.t.Context(), queue, ids, urgent)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return wakes
+}
+
+// pending returns the IDs of asynq's pending tasks in the order of delivery.
+func (b *bundle) pending() []string {
+	b.t.Helper()
+	infos, err := b.inspector.ListPendingTasks(queue, asynq.PageSize(1000))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ids := make([]string, len(infos))
+	for i, info := range infos {
+		ids[i] = info.ID
+	}
+	return ids
+}
+
+// start starts an asynq server that retries a task after an hour.
+func (b *bundle) start(handle asynq.HandlerFunc) {
+	b.t.Helper()
+	b.startWith(handle, asynq.Config{RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }})
+}
+
+func (b *bundle) startWith(handle asynq.HandlerFunc, config asynq.Config) {
+	b.t.Helper()
+	config.Concurrency, config.LogLevel = 4, asynq.FatalLevel
+	config.TaskCheckInterval, config.ShutdownTimeout = 10*time.Millisecond, time.Second
+	if config.RetryDelayFunc == nil {
+		config.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+	}
+	server := asynq.NewServerFromRedisClient(b.client, config)
+	if err := server.Start(handle); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(server.Shutdown)
+}
+
+// eventually polls, because asynq sends no event when the state of a task changes in Redis.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
