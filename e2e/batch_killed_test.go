@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // batchRun is a batch with an enqueuer that waits for it. The enqueuer is killed and started again together with the
@@ -125,7 +124,7 @@ func newBatchRun(t *testing.T, input mixed) *batchRun {
 // first look after 60 seconds, that is 60 seconds after the second start.
 func TestBatchKilledTwice(t *testing.T) {
 	t.Parallel()
-	longtest.Only(t, 100*time.Second)
+	night.Only(t, "takes 100 s")
 	const requests = 3000
 	input := mixedRequests(t, requests)
 	r := newBatchRun(t, input)

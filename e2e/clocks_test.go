@@ -8,9 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // skewVariable has the seconds by which the wall clock of a skewed worker is ahead.
@@ -79,7 +78,7 @@ func goroot(t *testing.T) string {
 // tasks early, and takes running tasks from other workers once a minute. The limit is kept.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
-	longtest.Only(t, 90*time.Second)
+	night.Only(t, "takes 90 s")
 	const tasks = 1500 // more than a minute of the limit
 	skewed := buildSkewed(t)
 	w := newWorld(t, setting{rate: 20, capacity: 5})

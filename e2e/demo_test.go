@@ -5,16 +5,15 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // The demo runs all of its tasks within the limit, and prints its report. How many calls arrive late at its provider
 // depends on how busy the machine is.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	longtest.Only(t, 35*time.Second)
+	night.Only(t, "takes 35 s")
 	r := command(t, programPlain, []string{}, "", "demo", "--json")
 	var report map[string]float64
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/setup/connect"
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
@@ -52,7 +51,7 @@ func TestSentinelFailover(t *testing.T) {
 // A cluster moves the slots of a fleet, and one of its masters is killed (kill -9): the limit is kept, and no task is
 // lost.
 func TestClusterMovesAndFails(t *testing.T) {
-	longtest.Only(t, 130*time.Second) // a task of a lost delivery runs again after its lease
+	night.Only(t, "takes 130 s") // a task of a lost delivery runs again after its lease
 	t.Parallel()
 	const tasks = 400
 	c := testenv.StartCluster(t)

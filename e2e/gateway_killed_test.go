@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // gatewayRun is a batch that OpenAI's client sent through a gateway. The gateway is killed and started again together
@@ -163,7 +163,7 @@ const refusedEvery = 40
 func TestGatewayBatchKilledTwice(t *testing.T) {
 	t.Parallel()
 	lines := 2000
-	if longtest.Short(t, 40*time.Second) {
+	if night.Part(t, "all take 40 s") {
 		lines = 400
 	}
 	w := newWorld(t, setting{

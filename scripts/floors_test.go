@@ -92,7 +92,7 @@ func packages(t *testing.T) map[string][]string {
 		}
 		return strings.TrimPrefix(rest, "/"), ours
 	}
-	support := regexp.MustCompile(`^(e2e|scripts|examples(/.*)?|internal/test/.*|.*/(storetest|documentstest|longtest))$`)
+	support := regexp.MustCompile(`^(e2e|scripts|examples(/.*)?|internal/test/.*|.*/(storetest|documentstest|night))$`)
 	all := map[string][]string{}
 	for list := json.NewDecoder(strings.NewReader(string(output))); ; {
 		var p struct {

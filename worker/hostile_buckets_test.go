@@ -17,7 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -190,7 +190,7 @@ func names(prefix string, n int) []string {
 func TestBadBucketsBesideGoodTasks(t *testing.T) {
 	t.Parallel()
 	all := []int{0, 40, 400}
-	if longtest.Short(t, 40*time.Second) {
+	if night.Part(t, "all take 40 s") {
 		all = []int{40}
 	}
 	for _, bad := range all { //nolint:paralleltest // their times are compared

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/headwaytest"
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/tasks"
@@ -58,7 +58,7 @@ func (b *begun) ticks(t *testing.T, name string) (all []time.Time) {
 // is away for ten minutes. On Tuesday the worker is killed, and comes back after five. Each time the last missed tick
 // of a schedule starts late, and the ones before are left out.
 func TestWeek(t *testing.T) {
-	longtest.Only(t, 100*time.Second)
+	night.Only(t, "takes 100 s")
 	t.Parallel()
 	const day = 24 * time.Hour
 	thursday := time.Date(2026, time.October, 22, 0, 0, 0, 0, time.UTC)

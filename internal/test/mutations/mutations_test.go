@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/headway-go/headway/internal/test/longtest"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // mutation replaces a text of the production code by a faulty one.
@@ -82,7 +81,7 @@ func mutations() []mutation {
 // A test sees each planted fault and names it: a fleet in virtual time, unless the table names another test.
 func TestEachMutationIsSeen(t *testing.T) {
 	t.Parallel()
-	longtest.Only(t, 4*time.Minute)
+	night.Only(t, "builds the tests eleven times")
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
