@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// buildAll builds the programs. `make test-all` sets HEADWAY_E2E_RACE: then workers and provider have the race
+// buildAll builds the programs. The night sets HEADWAY_E2E_RACE: then workers and provider have the race
 // detector, except in the tests that start programPlain.
 func buildAll(folder string) error {
 	var race []string

@@ -6,21 +6,16 @@ import (
 	"testing"
 )
 
-// fakeGo is a fake go command. It passes each test of hostile input that scripts/test-hostile names, but for the tests
-// of HIDDEN.
+// fakeGo is a fake go command. The module has a package for each lane; FAILS names one whose tests fail.
 const fakeGo = `
 case " $* " in
-  " list ./... ") printf 'mod/a\nmod/reservations\nmod/e2e\nmod/headwaytest\nmod/internal/test/fleets\n' ;;
-  *" build "*) case $* in *"${FAILS:-nothing}"*) exit 1 ;; esac ;;
+  *" list "*)
+    [ -z "${EMPTY:-}" ] || { echo "no network" >&2; exit 1; }
+    printf 'mod/%s\n' 'a [testing] [mod/internal/test/testenvoy]' 'worker [testing] [os mod/internal/test/testenv]' \
+      'e2e [testing mod/internal/test/testenv] []' 'cmd/internal/fleet [testing] []' 'internal/test/fleets [] []' \
+      'internal/test/mutations [testing] []' ;;
   *" test "*)
-    echo "ok ran $*" # the script prints lines of packages
-    for a in "$@"; do
-      case $a in -coverprofile=*)
-        printf 'mode: atomic\nmod/headway/reservations/a.go:1.1,2.2 1 %d\n' "${COVERED:-1}" >"${a#*=}" ;;
-      esac
-    done
-    case $* in *mod/a*) grep -oE '\bTest[A-Za-z0-9]+' scripts/test-hostile | grep -v "${HIDDEN:-none}" |
-      sed 's/.*/--- PASS: & (0.00s)/' ;; esac
+    echo "ok ran $* with ${REDIS_URL:-no service}" # the script prints lines of packages
     case $* in *"${FAILS:-nothing}"*)
       printf '=== NAME  TestBad\n    bad_test.go:7: it is bad\n--- FAIL: TestBad (0.00s)\nFAIL\tmod/bad\t1.0s\n'
       exit 1 ;;
@@ -31,75 +26,37 @@ esac
 func TestTest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		all  bool
-		env  []string
-		code int
-		says []string // patterns
-		not  string
+		lanes []string
+		env   []string
+		code  int
+		says  string // a pattern
+		not   string
 	}{
-		"quick": {
-			says: []string{
-				`(?m)^ok ran -C \. test .* -short .* \./worker \./e2e .* \./\.\.\.$`,
-				`tests passed`,
-			},
+		"the gate": {
+			says: `(?s)-short .* mod/a with no service\n.*lane fleets: .*-short .* mod/worker with r:1\n` +
+				`.*-short .* mod/e2e mod/cmd/internal/fleet with r:1\n.*tests passed`,
 			not: "-race",
 		},
-		"all": {
-			all: true,
-			says: []string{
-				`(?m)^ok ran -C \. test .*-race -short .* \./reservations/\.\.\.$`,
-				`(?m)^ok ran -C \. test .*-race -shuffle=on .* \./worker .* mod/a$`,
-				`(?m)^ok ran -C \. test .* -shuffle=on .* \./e2e \./headwaytest \./examples/fleet \./internal/test/\.\.\.$`,
-				`(?m)^ok ran -C \. test .*-coverpkg=\./internal/bucket,\./reservations/\.\.\. \./reservations/\.\.\.$`,
-				`(?m)^ok ran -C browser test`, `(?m)^ok ran -C bench test`, `(?m)^ok ran -C deploy/tests test`,
-				`(?m)^started cold$`, `\d\d passed, 0 failed\ntests passed`,
-			},
-		},
+		"without mutations":   {says: "tests passed", not: "mod/internal/test/mutations"},
+		"in full":             {env: []string{"FULL=1"}, says: "tests passed", not: "-short"},
+		"with race detector":  {env: []string{"RACE=1"}, says: `ran test .*-short -race .* mod/a`},
+		"a lane":              {lanes: []string{"pure"}, says: `lane pure: 1 packages`, not: "mod/worker"},
+		"no such lane":        {lanes: []string{"p"}, code: 2, says: "there is no lane p"},
+		"no list of packages": {env: []string{"EMPTY=1"}, code: 1, says: "no network\n"},
 		"a package fails": {
-			env: []string{"FAILS=./worker"}, code: 1,
-			says: []string{`--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n`, "FAIL: see above"},
-			not:  "tests passed",
-		},
-		"the bench fails": {
-			all: true, env: []string{"FAILS=-C bench"}, code: 1, says: []string{"FAIL: go -C bench"}, not: "tests passed",
-		},
-		"an alert fails": {
-			all: true, env: []string{"FAILS=-C deploy"}, code: 1, says: []string{"FAIL: go -C deploy"}, not: "tests passed",
-		},
-		"it does not build": {
-			all: true, env: []string{"FAILS=build -race"}, code: 1, says: []string{"FAIL: go build"}, not: "tests passed",
-		},
-		"no browser": {
-			all: true, env: []string{"CHROMIUM=nothing-of-that-name"}, code: 1,
-			says: []string{"nothing-of-that-name is no program", "FAIL: scripts/browser", "-coverpkg"}, not: "ran -C browser",
-		},
-		"a page fails": {all: true, env: []string{"FAILS=-C browser"}, code: 1, says: []string{"FAIL: go -C browser"}},
-		"not covered": {
-			all: true, env: []string{"COVERED=0"}, code: 1, says: []string{"FAIL: coverage"}, not: "tests passed",
-		},
-		"no cold start": {
-			all: true, env: []string{"COLD_START=false"}, code: 1, says: []string{"FAIL: false"}, not: "tests passed",
-		},
-		"a hostile test is missing": {
-			all: true, env: []string{"HIDDEN=TestBombs"}, code: 1,
-			says: []string{"TestBombs did not run", "FAIL: scripts/test-hostile"}, not: "tests passed",
+			env: []string{"FAILS=mod/a"}, code: 1, not: "tests passed",
+			says: `(?s)mod/cmd/internal/fleet.*--- FAIL: TestBad \(0.00s\)\n    bad_test.go:7: it is bad\n.*FAIL: lane pure\n`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var args []string
-			if tc.all {
-				args = append(args, "all")
-			}
-			env := append([]string{"CHROMIUM=bash", "AXE_CORE=axe.js", "COLD_START=echo started cold"}, tc.env...)
-			code, out := runWith(t, "scripts/test", args, env, program{"go", fakeGo})
+			env := append([]string{"REDIS_URL=r:1", "MONGODB_URI=m:1"}, tc.env...)
+			code, out := runWith(t, "scripts/test", tc.lanes, env, program{"go", fakeGo}, program{"sleep", ""})
 			if code != tc.code || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("exit code %d, wanted %d, and no %q", code, tc.code, tc.not)
 			}
-			for _, pattern := range tc.says {
-				if !regexp.MustCompile(pattern).MatchString(out) {
-					t.Errorf("%s is missing", pattern)
-				}
+			if !regexp.MustCompile(tc.says).MatchString(out) {
+				t.Errorf("%s is missing", tc.says)
 			}
 			if t.Failed() {
 				t.Log(out)
