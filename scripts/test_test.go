@@ -12,8 +12,7 @@ case " $* " in
   *" list "*)
     [ -z "${EMPTY:-}" ] || { echo "no network" >&2; exit 1; }
     printf 'mod/%s\n' 'a [testing] [mod/internal/test/testenvoy]' 'worker [testing] [os mod/internal/test/testenv]' \
-      'e2e [testing mod/internal/test/testenv] []' 'cmd/internal/fleet [testing] []' 'internal/test/fleets [] []' \
-      'internal/test/mutations [testing] []' ;;
+      'e2e [testing mod/internal/test/testenv] []' 'cmd/internal/fleet [testing] []' 'internal/test/fleets [] []' ;;
   *" test "*)
     echo "ok ran $* with ${REDIS_URL:-no service}" # the script prints lines of packages
     case $* in *"${FAILS:-nothing}"*)
@@ -37,7 +36,6 @@ func TestTest(t *testing.T) {
 				`.*-short .* mod/e2e mod/cmd/internal/fleet with r:1\n.*tests passed`,
 			not: "-race",
 		},
-		"without mutations":   {says: "tests passed", not: "mod/internal/test/mutations"},
 		"in full":             {env: []string{"FULL=1"}, says: "tests passed", not: "-short"},
 		"with race detector":  {env: []string{"RACE=1"}, says: `ran test .*-short -race .* mod/a`},
 		"a lane":              {lanes: []string{"pure"}, says: `lane pure: 1 packages`, not: "mod/worker"},
