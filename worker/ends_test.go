@@ -8,14 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -49,19 +49,16 @@ func (e *ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// cuttable returns a bundle whose workers reach Redis through a proxy, without retries of commands. Its inspector and
-// its producer do not use the proxy.
-func cuttable(t *testing.T) (*bundle, *testenv.Proxy, *ends) {
+// cuttable returns a bundle, and the network by which its workers reach Redis. Its inspector and its producer have
+// another one.
+func cuttable(t *testing.T) (*bundle, *network.Wire, *ends) {
 	t.Helper()
-	server := miniredis.RunT(t)
-	proxy := testenv.NewProxy(t, server.Addr())
-	b := setupOn(t, server.Addr(), slow(100))
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
-	t.Cleanup(func() { _ = client.Close() })
+	b := setup(t, slow(100))
+	client, wire := connect(t, b.server)
 	e := &ends{failed: make(chan string, 100)}
 	client.AddHook(e)
 	b.client = client
-	return b, proxy, e
+	return b, wire, e
 }
 
 // A result that Redis did not receive is sent as soon as Redis is back. Without that, the task would run again after
@@ -80,25 +77,27 @@ func TestTasksThatEndWhileRedisIsAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, proxy, ends := cuttable(t)
-			var calls atomic.Int64
-			b.run(func(context.Context, *worker.Job[call]) error {
-				calls.Add(1)
-				proxy.Cut()
-				return c.result
+			synctest.Test(t, func(t *testing.T) {
+				b, wire, ends := cuttable(t)
+				var calls atomic.Int64
+				b.run(func(context.Context, *worker.Job[call]) error {
+					calls.Add(1)
+					wire.Set(network.Refuse)
+					return c.result
+				})
+				info := b.enqueue(call{Cost: 10}, tasks.Options{Retention: c.retain})
+				receive(t, b.finishes)
+				t.Log("away:", receive(t, ends.failed))
+				wire.Set(network.Up)
+				if c.then == 0 {
+					b.gone(info.ID)
+				} else {
+					b.info(info.ID, c.then)
+				}
+				if calls.Load() != 1 {
+					t.Errorf("%d calls, want one", calls.Load())
+				}
 			})
-			info := b.enqueue(call{Cost: 10}, tasks.Options{Retention: c.retain})
-			receive(t, b.finishes)
-			t.Log("away:", receive(t, ends.failed))
-			proxy.Restore()
-			if c.then == 0 {
-				b.gone(info.ID)
-			} else {
-				b.info(info.ID, c.then)
-			}
-			if calls.Load() != 1 {
-				t.Errorf("%d calls, want one", calls.Load())
-			}
 		})
 	}
 }
@@ -123,47 +122,51 @@ func (s *cuttingStore) Apply(
 // A task that was sent back while Redis was down is back when Redis is back.
 func TestTasksSentBackWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	b, proxy, ends := cuttable(t)
-	b.store.refuse = 1
-	var err error
-	store := &cuttingStore{faultStore: b.store, cut: sync.OnceFunc(proxy.Cut)}
-	if b.limiter, err = reservations.New(store, []reservations.Limit{slow(100)}, reservations.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	b.run(ok)
-	b.enqueue(call{Cost: 10})
-	receive(t, b.deferrals)
-	t.Log("away:", receive(t, ends.failed))
-	proxy.Restore()
-	if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
-		t.Errorf("finish %+v", f)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, wire, ends := cuttable(t)
+		b.store.refuse = 1
+		var err error
+		store := &cuttingStore{faultStore: b.store, cut: sync.OnceFunc(func() { wire.Set(network.Refuse) })}
+		if b.limiter, err = reservations.New(store, []reservations.Limit{slow(100)}, reservations.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		b.run(ok)
+		b.enqueue(call{Cost: 10})
+		receive(t, b.deferrals)
+		t.Log("away:", receive(t, ends.failed))
+		wire.Set(network.Up)
+		if f := receive(t, b.finishes); f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 {
+			t.Errorf("finish %+v", f)
+		}
+	})
 }
 
 // While Redis is down, a worker stops as fast as usual. Tasks with unsent results come back after their leases.
 func TestStopWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	b, proxy, ends := cuttable(t)
-	w := b.worker(worker.Config{ShutdownTimeout: time.Hour}) // which the stop must not need
-	worker.Handle(w, func(context.Context, *worker.Job[call]) error {
-		proxy.Cut()
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		b, wire, ends := cuttable(t)
+		w := b.worker(worker.Config{ShutdownTimeout: time.Hour}) // which the stop must not need
+		worker.Handle(w, func(context.Context, *worker.Job[call]) error {
+			wire.Set(network.Refuse)
+			return nil
+		})
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		info := b.enqueue(call{Cost: 10})
+		receive(t, b.finishes)
+		t.Log("away:", receive(t, ends.failed))
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := w.Stop(ctx)
+		t.Logf("stopped after %v: %v", time.Since(began), err)
+		if ctx.Err() != nil {
+			t.Errorf("the stop took %v", time.Since(began))
+		}
+		b.info(info.ID, asynq.TaskStateActive)
 	})
-	if err := w.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	info := b.enqueue(call{Cost: 10})
-	receive(t, b.finishes)
-	t.Log("away:", receive(t, ends.failed))
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := w.Stop(ctx)
-	t.Logf("stopped after %v: %v", time.Since(began), err)
-	if ctx.Err() != nil {
-		t.Errorf("the stop took %v", time.Since(began))
-	}
-	b.info(info.ID, asynq.TaskStateActive)
 }
 
 // lossy loses the answers to the first dequeues that returned a task.
@@ -194,28 +197,30 @@ func (d *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // A dequeued task whose reply was lost is the next task of the worker, once, long before its lease ends.
 func TestDequeuedTasksWhoseRepliesWereLost(t *testing.T) {
 	t.Parallel()
-	const all, missed = 20, 3
-	b := setup(t, slow(100))
-	d := &lossy{}
-	b.client.AddHook(d)
-	b.run(ok)
-	b.enqueue(call{Cost: 1}) // from now on Redis knows the script
-	receive(t, b.finishes)
-	d.left.Store(missed)
-	ids := map[string]int{}
-	for range all {
-		ids[b.enqueue(call{Cost: 1}).ID] = 0
-	}
-	for range all {
-		f := receive(t, b.finishes)
-		if ids[f.Task.ID]++; f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
-			t.Errorf("finish %d of the task: %+v", ids[f.Task.ID], f)
+	synctest.Test(t, func(t *testing.T) {
+		const all, missed = 20, 3
+		b := setup(t, slow(100))
+		d := &lossy{}
+		b.client.AddHook(d)
+		b.run(ok)
+		b.enqueue(call{Cost: 1}) // from now on Redis knows the script
+		receive(t, b.finishes)
+		d.left.Store(missed)
+		ids := map[string]int{}
+		for range all {
+			ids[b.enqueue(call{Cost: 1}).ID] = 0
 		}
-	}
-	for id := range ids {
-		b.gone(id)
-	}
-	if d.missed.Load() != missed || len(b.finishes) != 0 {
-		t.Errorf("%d missed, and %d finishes more", d.missed.Load(), len(b.finishes))
-	}
+		for range all {
+			f := receive(t, b.finishes)
+			if ids[f.Task.ID]++; f.Kind != worker.KindSucceeded || f.Task.Attempt != 1 || ids[f.Task.ID] != 1 {
+				t.Errorf("finish %d of the task: %+v", ids[f.Task.ID], f)
+			}
+		}
+		for id := range ids {
+			b.gone(id)
+		}
+		if d.missed.Load() != missed || len(b.finishes) != 0 {
+			t.Errorf("%d missed, and %d finishes more", d.missed.Load(), len(b.finishes))
+		}
+	})
 }

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"math"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -22,160 +22,143 @@ var errUpstream = errors.New("upstream is ill")
 
 func TestFailingTaskHasExactlyItsRetries(t *testing.T) {
 	t.Parallel()
-	b := setup(t, slow(100))
-	b.store.refuse = 1
-	b.run(func(context.Context, *worker.Job[call]) error { return errUpstream })
-	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 2})
-	for attempt := 1; attempt <= 3; attempt++ {
-		f := receive(t, b.finishes)
-		want := worker.KindFailed
-		if attempt == 3 {
-			want = worker.KindArchived
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, slow(100))
+		b.store.refuse = 1
+		b.run(func(context.Context, *worker.Job[call]) error { return errUpstream })
+		info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 2})
+		for attempt := 1; attempt <= 3; attempt++ {
+			f := receive(t, b.finishes)
+			want := worker.KindFailed
+			if attempt == 3 {
+				want = worker.KindArchived
+			}
+			if f.Kind != want || f.Task.Attempt != attempt || !errors.Is(f.Err, errUpstream) {
+				t.Fatalf("attempt %d: %+v", attempt, f)
+			}
+			if attempt < 3 {
+				b.hurry(info.ID)
+			}
 		}
-		if f.Kind != want || f.Task.Attempt != attempt || !errors.Is(f.Err, errUpstream) {
-			t.Fatalf("attempt %d: %+v", attempt, f)
+		if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != errUpstream.Error() ||
+			archived.Retried != 2 {
+			t.Errorf("archived %+v", archived)
 		}
-		if attempt < 3 {
-			b.hurry(info.ID)
+		if got := b.balance(); math.Abs(got-70) > 0.1 {
+			t.Errorf("balance %v after three attempts of 10, want 70", got)
 		}
-	}
-	if archived := b.info(info.ID, asynq.TaskStateArchived); archived.LastErr != errUpstream.Error() ||
-		archived.Retried != 2 {
-		t.Errorf("archived %+v", archived)
-	}
-	if got := b.balance(); math.Abs(got-70) > 0.1 {
-		t.Errorf("balance %v after three attempts of 10, want 70", got)
-	}
+	})
 }
 
 func TestPermanentFailureIsArchivedAtOnce(t *testing.T) {
 	t.Parallel()
-	b := setup(t, slow(100))
-	b.run(func(_ context.Context, job *worker.Job[call]) error {
-		job.Use(reservations.Tokens{"tokens": 4})
-		return tasks.Permanent(errUpstream)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, slow(100))
+		b.run(func(_ context.Context, job *worker.Job[call]) error {
+			job.Use(reservations.Tokens{"tokens": 4})
+			return tasks.Permanent(errUpstream)
+		})
+		info := b.enqueue(call{Cost: 10})
+		b.info(info.ID, asynq.TaskStateArchived)
+		receive(t, b.settlements)
+		if got := b.balance(); math.Abs(got-96) > 0.1 {
+			t.Errorf("balance %v, want 96", got)
+		}
 	})
-	info := b.enqueue(call{Cost: 10})
-	b.info(info.ID, asynq.TaskStateArchived)
-	receive(t, b.settlements)
-	if got := b.balance(); math.Abs(got-96) > 0.1 {
-		t.Errorf("balance %v, want 96", got)
-	}
 }
 
 func TestPanicIsAFailure(t *testing.T) {
 	t.Parallel()
-	b := setup(t, slow(100))
-	var log bytes.Buffer
-	w := b.worker(worker.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	worker.Handle(w, func(context.Context, *worker.Job[call]) error { panic(errUpstream) })
-	if err := w.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 1})
-	f := receive(t, b.finishes)
-	var p *worker.PanicError
-	if f.Kind != worker.KindFailed || !errors.Is(f.Err, errUpstream) || !errors.As(f.Err, &p) {
-		t.Errorf("finish %+v", f)
-	}
-	if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 ||
-		retry.LastErr != "handler panicked: upstream is ill" {
-		t.Errorf("asynq shows %+v", retry)
-	}
-	if err := w.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(log.String(), "TestPanicIsAFailure"); n == 0 || strings.Count(log.String(), "stack=") != 1 {
-		t.Errorf("the stack must be logged once:\n%s", log.String())
-	}
-	if got := b.balance(); math.Abs(got-90) > 0.1 {
-		t.Errorf("balance %v, want 90: the estimate stays", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, slow(100))
+		var log bytes.Buffer
+		w := b.worker(worker.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		worker.Handle(w, func(context.Context, *worker.Job[call]) error { panic(errUpstream) })
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		info := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: 1})
+		f := receive(t, b.finishes)
+		var p *worker.PanicError
+		if f.Kind != worker.KindFailed || !errors.Is(f.Err, errUpstream) || !errors.As(f.Err, &p) {
+			t.Errorf("finish %+v", f)
+		}
+		if retry := b.info(info.ID, asynq.TaskStateRetry); retry.Retried != 1 ||
+			retry.LastErr != "handler panicked: upstream is ill" {
+			t.Errorf("asynq shows %+v", retry)
+		}
+		if err := w.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "TestPanicIsAFailure"); n == 0 || strings.Count(log.String(), "stack=") != 1 {
+			t.Errorf("the stack must be logged once:\n%s", log.String())
+		}
+		if got := b.balance(); math.Abs(got-90) > 0.1 {
+			t.Errorf("balance %v, want 90: the estimate stays", got)
+		}
+	})
 }
 
 func TestHandlerThatIgnoresItsTimeout(t *testing.T) {
 	t.Parallel()
-	inTime(t, shortTimeout, func(timeout time.Duration) bool {
+	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, slow(100))
 		release := make(chan struct{})
-		end := sync.OnceFunc(func() { close(release) })
-		defer end()
 		b.run(func(ctx context.Context, job *worker.Job[call]) error {
 			<-ctx.Done()
 			<-release
 			job.Use(reservations.Tokens{"tokens": 3})
 			return nil
 		})
-		if !b.archivedWithin(timeout) {
-			return false
-		}
+		id := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: 4 * time.Second}).ID
+		b.info(id, asynq.TaskStateArchived)
 		f := receive(t, b.finishes)
 		if f.Kind != worker.KindArchived || !errors.Is(f.Err, context.DeadlineExceeded) ||
-			!strings.Contains(f.Err.Error(), "left running after") {
+			!strings.Contains(f.Err.Error(), "left running after 3.9s") {
 			t.Errorf("finish %+v", f)
 		}
-		end()
+		close(release)
 		if s := receive(t, b.settlements); s.Err != nil || s.Used["tokens"] != 3 {
 			t.Errorf("settlement %+v", s)
 		}
 		if got := b.balance(); math.Abs(got-97) > 0.1 {
 			t.Errorf("balance %v, want 97", got)
 		}
-		return true
 	})
-}
-
-// shortTimeout is the first timeout of a task that is to reach it. A fortieth of it before, the worker answers asynq;
-// a machine that stalls needs more time.
-const shortTimeout = 4 * time.Second
-
-// archivedWithin runs a task with the timeout, and reports whether the worker archived it. If not, the machine stalled,
-// and asynq's timeout was first.
-func (b *bundle) archivedWithin(timeout time.Duration) bool {
-	b.t.Helper()
-	id := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: timeout}).ID
-	var state asynq.TaskState
-	eventually(b.t, "the task has ended", func() bool {
-		info, err := b.inspector.GetTaskInfo("default", id)
-		if err == nil {
-			state = info.State
-		}
-		return state == asynq.TaskStateArchived || state == asynq.TaskStateRetry
-	})
-	return state == asynq.TaskStateArchived
 }
 
 func TestHandlerThatHeedsItsTimeout(t *testing.T) {
 	t.Parallel()
-	inTime(t, shortTimeout, func(timeout time.Duration) bool { // the handler has a fortieth of it to return
+	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, slow(100))
 		b.run(func(ctx context.Context, _ *worker.Job[call]) error {
 			<-ctx.Done()
 			return errors.Join(errUpstream, ctx.Err())
 		})
-		if !b.archivedWithin(timeout) {
-			return false
-		}
-		f := receive(t, b.finishes)
-		if f.Kind != worker.KindArchived || !errors.Is(f.Err, context.DeadlineExceeded) {
+		id := b.enqueue(call{Cost: 10}, tasks.Options{MaxRetry: tasks.NoRetry, Timeout: 4 * time.Second}).ID
+		b.info(id, asynq.TaskStateArchived)
+		// The handler's own error counts.
+		if f := receive(t, b.finishes); f.Kind != worker.KindArchived || !errors.Is(f.Err, context.DeadlineExceeded) ||
+			!errors.Is(f.Err, errUpstream) {
 			t.Errorf("finish %+v", f)
 		}
-		return errors.Is(f.Err, errUpstream) // the handler's own error counts
 	})
 }
 
 func TestSettlementThatCannotBe(t *testing.T) {
 	t.Parallel()
-	b := setup(t, slow(100))
-	b.run(func(_ context.Context, job *worker.Job[call]) error {
-		job.Use(reservations.Tokens{"bananas": 3})
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, slow(100))
+		b.run(func(_ context.Context, job *worker.Job[call]) error {
+			job.Use(reservations.Tokens{"bananas": 3})
+			return nil
+		})
+		b.enqueue(call{Cost: 10})
+		if s := receive(t, b.settlements); !errors.Is(s.Err, reservations.ErrUnknownMeter) {
+			t.Errorf("settlement %+v", s)
+		}
+		if got := b.balance(); math.Abs(got-90) > 0.1 {
+			t.Errorf("balance %v, want 90: the estimate stays", got)
+		}
 	})
-	b.enqueue(call{Cost: 10})
-	if s := receive(t, b.settlements); !errors.Is(s.Err, reservations.ErrUnknownMeter) {
-		t.Errorf("settlement %+v", s)
-	}
-	if got := b.balance(); math.Abs(got-90) > 0.1 {
-		t.Errorf("balance %v, want 90: the estimate stays", got)
-	}
 }

@@ -1,14 +1,11 @@
 package worker_test
 
 import (
-	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
-	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -16,75 +13,70 @@ import (
 
 func TestFleetKeepsTheLimit(t *testing.T) {
 	t.Parallel()
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		fleet(t, miniredis.RunT(t).Addr(), 0)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		fleet(t, testenv.StartRedisServer(t).Addr(), 0)
-	})
-	t.Run("bounded reservations", func(t *testing.T) {
-		t.Parallel()
-		fleet(t, miniredis.RunT(t).Addr(), 50)
-	})
+	for name, reserved := range map[string]float64{"all reserve": 0, "bounded reservations": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const n, rate, capacity = 200, 100., 5.
+				b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{
+					{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reserved},
+				}})
+				starts := b.fleet(n, capacity+rate)
+				deliveries := float64(n+len(b.deferrals)) / n
+				if len(b.deferrals) > n+n/20 {
+					t.Errorf("%.2f deliveries a task", deliveries)
+				}
+				took := starts[n-1].Outcome.At.Sub(starts[0].Outcome.At)
+				late := make([]time.Duration, n)
+				for i, s := range starts {
+					late[i] = s.Lateness
+				}
+				slices.Sort(late)
+				t.Logf("%.2f deliveries a task, %v from first to last start, lateness p50 %v p99 %v", deliveries, took, late[n/2],
+					late[n*99/100])
+			})
+		})
+	}
 }
 
-// fleet runs 200 tasks at 100 a second with a capacity of 5, on three workers.
-func fleet(t *testing.T, addr string, reserved float64) {
-	t.Helper()
-	const (
-		n, workers     = 200, 3
-		rate, capacity = 100., 5.
-	)
-	b := setupOn(t, addr, reservations.Limit{Name: "api", Meters: []reservations.Meter{
-		{Name: "tokens", Rate: rate, Period: time.Second, Capacity: capacity, MaxReserved: reserved},
-	}})
+// fleet runs n tasks of one token on three workers, and returns their starts in order. At most this many may start in
+// a second.
+func (b *bundle) fleet(n int, most float64) []worker.Event {
+	b.t.Helper()
 	many := make([]tasks.Args, n)
 	for i := range many {
 		many[i] = call{N: i, Cost: 1}
 	}
-	if _, err := b.scheduler.EnqueueMany(t.Context(), many); err != nil {
-		t.Fatal(err)
+	if _, err := b.scheduler.EnqueueMany(b.t.Context(), many); err != nil {
+		b.t.Fatal(err)
 	}
-	began := time.Now()
-	for range workers {
-		w := b.worker(worker.Config{})
-		worker.Handle(w, func(context.Context, *worker.Job[call]) error { return nil })
-		b.start(w)
+	for range 3 {
+		b.run(ok)
 	}
 	done := map[string]bool{}
 	for range n {
-		f := receive(t, b.finishes)
+		f := receive(b.t, b.finishes)
 		if f.Kind != worker.KindSucceeded || done[f.Task.ID] {
-			t.Errorf("finish %+v", f)
+			b.t.Errorf("finish %+v", f)
 		}
 		done[f.Task.ID] = true
 	}
-	var at []time.Time
-	var late []time.Duration
-	for range n {
-		s := <-b.starts
-		at = append(at, s.Outcome.At.Add(s.Outcome.Hold))
-		if s.Waited {
-			late = append(late, s.Lateness)
+	starts := make([]worker.Event, n)
+	for i := range starts {
+		starts[i] = receive(b.t, b.starts)
+	}
+	at := func(e worker.Event) time.Time { return e.Outcome.At.Add(e.Outcome.Hold) }
+	slices.SortFunc(starts, func(x, y worker.Event) int { return at(x).Compare(at(y)) })
+	for i := range starts {
+		within := 0
+		for _, s := range starts[i:] {
+			if at(s).Before(at(starts[i]).Add(time.Second)) {
+				within++
+			}
+		}
+		if float64(within) > most+1 { // a window begins with its first start
+			b.t.Errorf("%d starts within a second, at most %v are allowed", within, most)
 		}
 	}
-	slices.SortFunc(at, time.Time.Compare)
-	slices.Sort(late)
-	for i := range at {
-		within, _ := slices.BinarySearchFunc(at[i:], at[i].Add(time.Second), time.Time.Compare)
-		if float64(within) > capacity+rate+1 { // a window begins with its first start
-			t.Errorf("%d starts within a second, at most %v are allowed", within, capacity+rate)
-		}
-	}
-	deliveries := float64(n+len(b.deferrals)) / n
-	if len(b.deferrals) > n+n/20+returns(n, began) {
-		t.Errorf("%.2f deliveries a task", deliveries)
-	}
-	if len(late) == 0 { // on a slow machine each task may find room
-		late = []time.Duration{0}
-	}
-	t.Logf("%.2f deliveries a task, %v from first to last start, lateness p50 %v p99 %v of %d",
-		deliveries, at[n-1].Sub(at[0]), late[len(late)/2], late[len(late)*99/100], len(late))
+	return starts
 }

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -20,9 +23,12 @@ import (
 	"github.com/headway-go/headway/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis reports each dial that fails on the standard error
+	goleak.VerifyTestMain(m)
+}
 
-// patience is how long a test waits for an event.
+// patience is how long a test waits for an event, in virtual time.
 const patience = 5 * time.Minute
 
 // call is a limited task.
@@ -58,7 +64,7 @@ func slow(capacity float64) reservations.Limit {
 // bundle is a Redis, a store that can fail, and the workers of a test.
 type bundle struct {
 	t         *testing.T
-	addr      string
+	server    *embedded.Redis // nil if Redis is a process
 	client    redis.UniversalClient
 	inspector *asynq.Inspector
 	store     *faultStore
@@ -74,26 +80,51 @@ type bundle struct {
 	syncs       chan worker.Event
 }
 
+// settling is more than a second: go-redis tries to dial once a second until it sees that its pool is closed.
+const settling = 10 * time.Second
+
+// setup returns a bundle with a Redis in memory. It is called in a testing/synctest bubble.
 func setup(t *testing.T, limits ...reservations.Limit) *bundle {
 	t.Helper()
-	return setupOn(t, miniredis.RunT(t).Addr(), limits...)
+	t.Cleanup(func() { <-time.After(settling) }) // the last one: no virtual time passes after it
+	server := embedded.New()
+	t.Cleanup(server.Close)
+	client, _ := connect(t, server)
+	b := setupOn(t, client, limits...)
+	b.server = server
+	return b
 }
 
-func setupOn(t *testing.T, addr string, limits ...reservations.Limit) *bundle {
+// connect returns a client of one process, and its network.
+func connect(t *testing.T, server *embedded.Redis) (*redis.Client, *network.Wire) {
+	t.Helper()
+	wire := network.New(network.NewConditions(0, 0, 0, 0), server.Serve)
+	client := redis.NewClient(&redis.Options{
+		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
+		Addr: "127.0.0.1:6379", Dialer: wire.Dial,
+		PoolSize:                 10_000, // go-redis keeps the timers of callers that wait for a connection, for all bubbles
+		DisableIdentity:          true,   // the first answer is the whole greeting, see network.Wire
+		DialerRetries:            1,      // between tries go-redis sleeps, and its PubSub holds a mutex meanwhile
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client, wire
+}
+
+// setupOn returns a bundle with the Redis of the client.
+func setupOn(t *testing.T, client *redis.Client, limits ...reservations.Limit) *bundle {
 	t.Helper()
 	const many = 10000
 	b := &bundle{
-		t: t, addr: addr, store: &faultStore{Store: memstore.New()},
+		t: t, client: client, store: &faultStore{Store: memstore.New()},
 		starts: make(chan worker.Event, many), deferrals: make(chan worker.Event, many),
 		finishes: make(chan worker.Event, many),
 		refusals: make(chan worker.Event, many), settlements: make(chan worker.Event, many),
 		blocks: make(chan worker.Event, many), syncs: make(chan worker.Event, many),
 	}
-	b.client = redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: patience}) // repeats no command after a stall
-	t.Cleanup(func() { _ = b.client.Close() })
 	b.inspector = asynq.NewInspectorFromRedisClient(b.client)
 	var err error
-	if b.limiter, err = reservations.New(b.store, limits, reservations.Config{CallTimeout: 10 * time.Second}); err != nil {
+	if b.limiter, err = reservations.New(b.store, limits, reservations.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.scheduler, err = scheduler.New(b.client, nil, scheduler.Config{}); err != nil {
@@ -128,16 +159,8 @@ func only(kind worker.Kind, do func(worker.Event)) func(worker.Event) {
 	}
 }
 
-// worker returns a worker that is not started yet. Its late starts do not ask again.
+// worker returns a worker that is not started yet.
 func (b *bundle) worker(config worker.Config) *worker.Worker {
-	b.t.Helper()
-	w := b.exact(config)
-	w.NeverLate()
-	return w
-}
-
-// exact returns a worker that is not started yet, and whose late starts ask again.
-func (b *bundle) exact(config worker.Config) *worker.Worker {
 	b.t.Helper()
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -254,10 +277,6 @@ func receive[T any](t *testing.T, c <-chan T) T {
 		panic("unreachable")
 	}
 }
-
-// returns bounds the deliveries that n tasks need beside the usual ones, since a moment. A promoted task that does not
-// begin within five seconds, on a machine that stalls, goes back to its place.
-func returns(n int, since time.Time) int { return n * int(time.Since(since)/(5*time.Second)) }
 
 // faultStore is a memstore that fails on demand.
 type faultStore struct {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -46,45 +47,50 @@ func (s *farStore) Apply(
 // starts do not ask again for that.
 func TestFarStore(t *testing.T) {
 	t.Parallel()
-	const each, apart = 25, 100 * time.Millisecond
-	b := setup(t)
-	far := &farStore{Store: memstore.New()}
-	var err error
-	limits := []reservations.Limit{slow(10000)}
-	if b.limiter, err = reservations.New(far, limits, reservations.Config{CallTimeout: patience}); err != nil {
-		t.Fatal(err)
-	}
-	w := b.exact(worker.Config{})
-	worker.Handle(w, ok)
-	b.start(w)
-	tick := time.NewTicker(apart)
-	defer tick.Stop()
-	for range each {
-		b.enqueue(call{Cost: 1})
-		b.enqueue(call{Cost: 2})
-		<-tick.C
-	}
-	for range 2 * each {
-		receive(t, b.starts)
-	}
-	if n := far.begun.Load(); n > 4*each {
-		t.Errorf("%d tasks asked %d times", 2*each, n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const each, apart = 25, 100 * time.Millisecond
+		b := setup(t)
+		far := &farStore{Store: memstore.New()}
+		var err error
+		limits := []reservations.Limit{slow(10000)}
+		if b.limiter, err = reservations.New(far, limits, reservations.Config{CallTimeout: patience}); err != nil {
+			t.Fatal(err)
+		}
+		w := b.worker(worker.Config{})
+		worker.Handle(w, ok)
+		b.start(w)
+		tick := time.NewTicker(apart)
+		defer tick.Stop()
+		for range each {
+			b.enqueue(call{Cost: 1})
+			b.enqueue(call{Cost: 2})
+			<-tick.C
+		}
+		for range 2 * each {
+			receive(t, b.starts)
+		}
+		if n := far.begun.Load(); n > 4*each {
+			t.Errorf("%d tasks asked %d times", 2*each, n)
+		}
+		t.Log(far.begun.Load())
+	})
 }
 
 // A task whose start is too late asks again. It is not charged twice, and does not wait for the next day.
 func TestTooLateInADaysWindow(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
-	noon := time.Duration(time.Now().Add(-day/2).UnixMilli()) * time.Millisecond % day // no window ends now
-	b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{{
-		Name: "tokens", Kind: reservations.KindWindow, Rate: 11, Period: day, Capacity: 11, Start: noon,
-		MaxReserved: 0,
-	}}})
-	b.late()
-	b.enqueue(call{Cost: 6})
-	s := receive(t, b.starts)
-	if n, left := b.store.begins(), b.balance(); s.Waited || n < 3 || math.Abs(left-4) > 1e-9 {
-		t.Errorf("start %+v after %d requests, %v left", s, n, left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		noon := time.Duration(time.Now().Add(-day/2).UnixMilli()) * time.Millisecond % day // no window ends now
+		b := setup(t, reservations.Limit{Name: "api", Meters: []reservations.Meter{{
+			Name: "tokens", Kind: reservations.KindWindow, Rate: 11, Period: day, Capacity: 11, Start: noon,
+			MaxReserved: 0,
+		}}})
+		b.late()
+		b.enqueue(call{Cost: 6})
+		s := receive(t, b.starts)
+		if n, left := b.store.begins(), b.balance(); s.Waited || n < 3 || math.Abs(left-4) > 1e-9 {
+			t.Errorf("start %+v after %d requests, %v left", s, n, left)
+		}
+	})
 }
