@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
@@ -59,33 +59,60 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
+// clockOnly is a Redis that answers TIME, and nothing else.
+type clockOnly struct {
+	behind time.Duration
+	err    error // the answer to TIME, if not nil
+}
+
+var errOnly = errors.New("it is a clock")
+
+// client returns a client whose commands reach the clock and no network.
+func (c *clockOnly) client(t *testing.T) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{})
+	client.AddHook(c)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (*clockOnly) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *clockOnly) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		err := c.err
+		if clock, ok := cmd.(*redis.TimeCmd); ok {
+			clock.SetVal(time.Now().Add(-c.behind))
+		} else {
+			err = errOnly
+		}
+		cmd.SetErr(err)
+		return err
+	}
+}
+
+func (*clockOnly) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { return errOnly }
+}
+
 func TestClockOfARedisThatIsAway(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	defer func() { _ = client.Close() }()
-	c := newClocks(client, slog.New(slog.DiscardHandler))
-	if got := c.forwardEvery(t.Context(), map[string]int{"default": 1}, time.Minute); got != time.Minute {
-		t.Errorf("forwards every %v", got)
-	}
-	mini := miniredis.RunT(t)
-	mini.SetTime(time.Now().Add(-time.Hour))
-	there := redis.NewClient(&redis.Options{Addr: mini.Addr()})
-	defer func() { _ = there.Close() }()
-	c = newClocks(there, slog.New(slog.DiscardHandler))
-	c.servers = func() ([]*asynq.ServerInfo, error) { return nil, errors.New("away") }
-	if got := c.forwardEvery(t.Context(), map[string]int{"default": 1}, time.Minute); got != time.Minute {
-		t.Errorf("forwards every %v without knowing of others", got)
+	for name, there := range map[string]*clockOnly{
+		"away": {err: io.EOF}, "without knowing of other workers": {behind: time.Hour},
+	} {
+		c := newClocks(there.client(t), slog.New(slog.DiscardHandler))
+		if got := c.forwardEvery(t.Context(), map[string]int{"default": 1}, time.Minute); got != time.Minute {
+			t.Errorf("%s: forwards every %v", name, got)
+		}
 	}
 }
 
 // The server of an adopted program has the same interval, or its own if the clocks agree.
 func TestClockOfAnAdoptedServer(t *testing.T) {
 	t.Parallel()
-	mini := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
-	defer func() { _ = client.Close() }()
+	there := &clockOnly{}
 	var text bytes.Buffer
-	limits, err := Adopt(client, nil, Config{Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	limits, err := Adopt(there.client(t), nil, Config{Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +120,8 @@ func TestClockOfAnAdoptedServer(t *testing.T) {
 		text.String() != "" {
 		t.Errorf("forwards every %v: %s", got, text.String())
 	}
-	mini.SetTime(time.Now().Add(-time.Hour))
-	for range 10 { // a machine that stalls gets no answer in time
-		if limits.config(asynq.Config{}); text.Len() > 0 {
-			break
-		}
-	}
-	if !strings.Contains(text.String(), "this machine's clock differs from Redis's") {
+	there.behind = time.Hour
+	if limits.config(asynq.Config{}); !strings.Contains(text.String(), "this machine's clock differs from Redis's") {
 		t.Errorf("log is %q", text.String())
 	}
 }

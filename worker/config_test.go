@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 	"github.com/headway-go/headway/worker"
@@ -42,19 +44,18 @@ func TestConfigNamesEveryFault(t *testing.T) {
 
 func TestRedisUnreachable(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	t.Cleanup(func() { _ = client.Close() })
-	w, err := worker.New(client, nil, worker.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	worker.Handle(w, ok)
-	if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "reach redis") {
-		t.Errorf("start: %v", err)
-	}
-	if err := w.Stop(t.Context()); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, wire, _ := cuttable(t)
+		wire.Set(network.Refuse)
+		w := b.worker(worker.Config{})
+		worker.Handle(w, ok)
+		if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "reach redis") {
+			t.Errorf("start: %v", err)
+		}
+		if err := w.Stop(t.Context()); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
 }
 
 func TestHandlePanicsOnMistakes(t *testing.T) {

@@ -158,12 +158,8 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 		receive(t, b.finishes)
 		t.Log("away:", receive(t, ends.failed))
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		err := w.Stop(ctx)
-		t.Logf("stopped after %v: %v", time.Since(began), err)
-		if ctx.Err() != nil {
-			t.Errorf("the stop took %v", time.Since(began))
+		if err := w.Stop(t.Context()); err != nil || time.Since(began) > time.Second {
+			t.Errorf("stopped after %v: %v", time.Since(began), err)
 		}
 		b.info(info.ID, asynq.TaskStateActive)
 	})

@@ -62,7 +62,7 @@ func TestCallsInFlight(t *testing.T) {
 		if n := peak.Load(); n != most {
 			t.Errorf("%d calls ran at once, want %d", n, most)
 		}
-		if n := len(b.deferrals); n > all+most {
+		if n := len(b.deferrals); n > all-most {
 			t.Errorf("%d tasks were sent back %d times", all, n)
 		}
 		eventually(t, "all slots are back", func() bool { return b.slots() == most })

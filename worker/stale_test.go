@@ -43,8 +43,8 @@ func (s *farStore) Apply(
 	return outcomes, err
 }
 
-// With a slow store, a start without a hold is late by the time of the answer, and a start with a hold is not. Most
-// starts do not ask again for that.
+// With a slow store, a start without a hold is late by the time of the answer, and a start with a hold is not. No
+// start asks again for that.
 func TestFarStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestFarStore(t *testing.T) {
 		far := &farStore{Store: memstore.New()}
 		var err error
 		limits := []reservations.Limit{slow(10000)}
-		if b.limiter, err = reservations.New(far, limits, reservations.Config{CallTimeout: patience}); err != nil {
+		if b.limiter, err = reservations.New(far, limits, reservations.Config{CallTimeout: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		w := b.worker(worker.Config{})
@@ -69,10 +69,9 @@ func TestFarStore(t *testing.T) {
 		for range 2 * each {
 			receive(t, b.starts)
 		}
-		if n := far.begun.Load(); n > 4*each {
+		if n := far.begun.Load(); n != 2*each {
 			t.Errorf("%d tasks asked %d times", 2*each, n)
 		}
-		t.Log(far.begun.Load())
 	})
 }
 
