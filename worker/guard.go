@@ -11,7 +11,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/fleet/deadletter"
 	"github.com/headway-go/headway/internal/fleet/settings"
 	"github.com/headway-go/headway/internal/inside"
@@ -43,7 +42,6 @@ type guard struct {
 	follow   *follower     // nil without a limiter
 
 	snoozes    asynqdb.Snoozes // the deliveries that end with a wait
-	lateMost   time.Duration   // see bucket.LateMost
 	goroutines goroutines      // of deliveries
 	deliveries atomic.Int64    // that asynq waits for
 	pending    *pending
@@ -70,10 +68,10 @@ func newGuard(
 	g := &guard{
 		journal: own, client: client, limiter: limiter, scheduler: sched, dispatcher: inside.Of(sched), charges: charges,
 		unserved: c.Unserved, settler: settler, refusals: &refusals{settler: settler, most: c.MaxRefusals},
-		trace:    newTracing(c.Scheduler.Tracer, client),
-		fleet:    newFleet(client, limiter, types, c.Logger),
-		follow:   newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
-		lateMost: bucket.LateMost, pending: open, serving: make(chan struct{}),
+		trace:   newTracing(c.Scheduler.Tracer, client),
+		fleet:   newFleet(client, limiter, types, c.Logger),
+		follow:  newFollower(limiter, c.Overrides, c.FollowEvery, c.Logger),
+		pending: open, serving: make(chan struct{}),
 	}
 	g.serve = sync.OnceFunc(func() { close(g.serving) })
 	g.stopping, g.cancel = context.WithCancel(context.Background())

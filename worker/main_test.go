@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for an event, in virtual time.
+// patience is how long a test waits for an event. In a bubble that is virtual time.
 const patience = 5 * time.Minute
 
 // call is a limited task.

@@ -130,7 +130,7 @@ func (g *guard) begin(ctx, early context.Context, d *delivery) (starts bool, err
 	defer cut()
 	defer context.AfterFunc(g.stopping, cut)() //nolint:contextcheck // ends the hold alone
 	var fault error                            // of a bucket
-	stopped, err := d.start.Begin(holding, g.lateMost,
+	stopped, err := d.start.Begin(holding, bucket.LateMost,
 		func(c reservations.Charge, again bool, ask func(context.Context) error) error {
 			if again {
 				g.logTask(ctx, d, slog.LevelDebug, "task came too late to start, asks again")
