@@ -57,9 +57,7 @@ func (b *bundle) adopt(config asynq.Config, handler asynq.HandlerFunc) {
 	}
 	b.t.Cleanup(func() {
 		server.Shutdown()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.t.Context()), patience)
-		defer cancel()
-		if err := limits.Stop(ctx); err != nil {
+		if err := limits.Stop(context.WithoutCancel(b.t.Context())); err != nil {
 			b.t.Errorf("stop: %v", err)
 		}
 	})
@@ -212,7 +210,8 @@ func TestDeadlinePassesWhileATaskWaits(t *testing.T) {
 		}
 		passed := []string{"a", "b", "c"}
 		for _, id := range passed {
-			b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3), asynq.Deadline(time.Now().Add(2*time.Second)))
+			deadline := asynq.Deadline(time.Now().Add(2 * time.Second))
+			b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3), deadline)
 		}
 		for _, id := range []string{"d", "e", "f", "g"} {
 			b.send(asynq.NewTask("chat", nil), asynq.TaskID(id), asynq.MaxRetry(3))

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -20,9 +19,7 @@ import (
 // deleted the document.
 func TestACorruptDocument(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: testenv.StartRedisServer(t).Addr(), ReadTimeout: patience})
-	t.Cleanup(func() { _ = client.Close() })
-	b := setupOn(t, client)
+	b := onRedis(t)
 	db := testenv.Database(t)
 	store := mongostore.New(db, mongostore.Options{})
 	if err := store.EnsureIndexes(t.Context()); err != nil {
@@ -42,12 +39,16 @@ func TestACorruptDocument(t *testing.T) {
 	worker.Handle(w, func(context.Context, *worker.Job[keyed]) error { return nil })
 	bad, good := b.enqueue(keyed{Key: "bad"}).ID, b.enqueue(keyed{Key: "good"}).ID
 	b.start(w)
-	for d := receive(t, b.deferrals); d.Task.ID != bad || !errors.Is(d.Err, bucket.ErrBucket); {
-		d = receive(t, b.deferrals)
+	for d := <-b.deferrals; d.Task.ID != bad || !errors.Is(d.Err, bucket.ErrBucket); {
+		d = <-b.deferrals
 	}
-	b.gone(good)
+	if !b.succeed(1)[good] {
+		t.Error("the task of the corrupt bucket has run")
+	}
 	if _, err := buckets.DeleteMany(t.Context(), bson.M{"_id": "api:bad"}); err != nil {
 		t.Fatal(err)
 	}
-	b.gone(bad)
+	if !b.succeed(1)[bad] {
+		t.Error("another task has run")
+	}
 }
