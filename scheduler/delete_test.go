@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -63,31 +64,33 @@ func TestWithdrawGivesBack(t *testing.T) {
 // Many reservations that can't be released cause one warning.
 func TestWithdrawWarnsOnce(t *testing.T) {
 	t.Parallel()
-	client := mini(t)
-	l := limiter(t, memstore.New(), perSecond(1, 1))
-	many := make([]tasks.Args, 5)
-	for i := range many {
-		c := openai(strconv.Itoa(i))
-		c.Fixed.ID = c.Name
-		many[i] = c
-	}
-	if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many); err != nil {
-		t.Fatal(err)
-	}
-	other := perSecond(1, 1)
-	other.Name = "other"
-	var log bytes.Buffer
-	s := newScheduler(t, client, limiter(t, memstore.New(), other), scheduler.Config{
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	})
-	for i := range many {
-		if got, err := s.Delete(t.Context(), "default", strconv.Itoa(i)); got[0] == nil || err != nil {
-			t.Errorf("task %d: %+v, %v", i, got, err)
+	synctest.Test(t, func(t *testing.T) {
+		client := inMemory(t)
+		l := limiter(t, memstore.New(), perSecond(1, 1))
+		many := make([]tasks.Args, 5)
+		for i := range many {
+			c := openai(strconv.Itoa(i))
+			c.Fixed.ID = c.Name
+			many[i] = c
 		}
-	}
-	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-		t.Errorf("%d warnings: %s", n, log.String())
-	}
+		if _, err := newScheduler(t, client, l, scheduler.Config{}).EnqueueMany(t.Context(), many); err != nil {
+			t.Fatal(err)
+		}
+		other := perSecond(1, 1)
+		other.Name = "other"
+		var log bytes.Buffer
+		s := newScheduler(t, client, limiter(t, memstore.New(), other), scheduler.Config{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		for i := range many {
+			if got, err := s.Delete(t.Context(), "default", strconv.Itoa(i)); got[0] == nil || err != nil {
+				t.Errorf("task %d: %+v, %v", i, got, err)
+			}
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings: %s", n, log.String())
+		}
+	})
 }
 
 func plan(t *testing.T, l *reservations.Limiter) float64 {

@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/internal/line/waitlist"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -59,13 +58,13 @@ func promised(t *testing.T, l *reservations.Limiter) float64 {
 	return v.Meters[0].Promised
 }
 
-// Tasks and direct callers of another process wait in one waitlist. They are promoted in the order of arrival, and
-// start within the limit.
+// Tasks and direct callers of another process wait in one waitlist. They are promoted in the order of arrival, once
+// each, and start within the limit.
 func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
-		t.Helper()
+	synctest.Test(t, func(t *testing.T) {
 		const n = 16
+		client := inMemory(t)
 		limit, store := perSecond(20, 1), memstore.New()
 		l := limiter(t, store, limit)
 		fleet := newScheduler(t, client, l, exact())
@@ -81,9 +80,7 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 				if caller {
 					name = "caller " + number
 				}
-				if !slices.Contains(promoted, name) { // promoted again, on a slow machine
-					promoted = append(promoted, name)
-				}
+				promoted = append(promoted, name)
 			}
 		})
 		m := &member{scheduler: fleet, limiter: l, delivered: func(d delivery) {
@@ -139,12 +136,15 @@ func TestDirectCallersAndTasksWaitInOneLine(t *testing.T) {
 		}
 		slices.SortFunc(starts, time.Time.Compare)
 		for i := range starts[1:] {
-			if apart := starts[i+1].Sub(starts[i]); apart < 49*time.Millisecond {
-				t.Errorf("start %d came %v after the one before it, above the limit", i+1, apart)
+			if apart := starts[i+1].Sub(starts[i]); apart.Round(time.Millisecond) < 50*time.Millisecond {
+				t.Errorf("start %d came %v after the one before it", i+1, apart)
 			}
 		}
 		if len(starts) != n || promised(t, l) > 1e-6 {
 			t.Errorf("%d starts, %v still promised", len(starts), promised(t, l))
+		}
+		if took := starts[len(starts)-1].Sub(starts[0]); took > time.Second {
+			t.Errorf("%d starts in %v, want nearly 20 a second", len(starts), took)
 		}
 	})
 }
@@ -189,121 +189,109 @@ func TestDirectCallerGivesUp(t *testing.T) {
 	})
 }
 
-// helperRedis names the Redis in which TestHelperCaller waits.
-const helperRedis = "HEADWAY_TEST_CALLER_REDIS"
-
-// TestHelperCaller runs as a process for TestDirectCallerKilled: two callers that wait until the process is killed.
-func TestHelperCaller(t *testing.T) { //nolint:paralleltest // it is run alone
-	url := os.Getenv(helperRedis)
-	if url == "" {
-		t.Skip("a helper of TestDirectCallerKilled")
-	}
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ := direct(t, redisOf(t, options), store(), perSecond(1, 1))
-	ask(t, l, requests(1))
-	if _, err = inside.Of(l).Block(t.Context(), requests(1), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = l.Wait(t.Context(), requests(1)) }()
-	_, _ = l.Wait(t.Context(), requests(1))
-}
-
-// Callers of a killed process leave the waitlist, and the callers behind them start.
-func TestDirectCallerKilled(t *testing.T) {
+// Callers of a process that is gone leave the waitlist, and the callers behind them start.
+func TestDirectCallerOfAProcessThatIsGone(t *testing.T) {
 	t.Parallel()
-	url := testenv.Redis(t)
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redisOf(t, options)
-	helper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperCaller$")
-	helper.Env = append(os.Environ(), helperRedis+"="+url)
-	if err = helper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	l, s := direct(t, client, store(), perSecond(10, 1))
-	inLine(t, s, 2)
-	if err = helper.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = helper.Wait() // killed
-	ended := make(chan error, 1)
-	go func() {
-		_, fault := l.Wait(t.Context(), requests(1))
-		ended <- fault
-	}()
-	inLine(t, s, 3)
-	start(t, s)
-	if err = receive(t, ended); err != nil {
-		t.Error(err)
-	}
-	inLine(t, s, 0)
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		client, wire := server.Apart(t)
+		gone, _ := direct(t, client, store(), perSecond(1, 1))
+		ask(t, gone, requests(1))
+		if _, err := inside.Of(gone).Block(t.Context(), requests(1), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			go func() { _, _ = gone.Wait(t.Context(), requests(1)) }()
+		}
+		l, s := direct(t, server.Client(t), store(), perSecond(10, 1))
+		inLine(t, s, 2)
+		wire.Set(network.Refuse)
+		left := time.Now()
+		ended := make(chan error, 1)
+		go func() {
+			_, fault := l.Wait(t.Context(), requests(1))
+			ended <- fault
+		}()
+		inLine(t, s, 3)
+		start(t, s)
+		if err := receive(t, ended); err != nil {
+			t.Error(err)
+		}
+		inLine(t, s, 0)
+		if took := time.Since(left); took > 5500*time.Millisecond { // a sign of life counts for five seconds
+			t.Errorf("they left the waitlist after %v", took)
+		}
+	})
 }
 
 // Without Redis a caller waits until RetryAt, and keeps its reservation.
 func TestDirectCallerWithoutRedis(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redisOf(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1})
-	l, _ := direct(t, client, store(), perSecond(2, 1))
-	server.SetError("LOADING busy")
-	for range 2 {
-		if _, err := l.Wait(t.Context(), requests(1)); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		client := server.Client(t)
+		l, _ := direct(t, client, store(), perSecond(2, 1))
+		server.SetError("LOADING busy")
+		for range 2 {
+			if _, err := l.Wait(t.Context(), requests(1)); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if n := promised(t, l); n > 1e-6 {
-		t.Errorf("%v still promised", n)
-	}
-	server.SetError("")
+		if n := promised(t, l); n > 1e-6 {
+			t.Errorf("%v still promised", n)
+		}
+		server.SetError("")
+	})
 }
 
 // If Redis loses a place and the sign of life, the caller joins again.
 func TestDirectCallerWhosePlaceIsLost(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redisOf(t, &redis.Options{Addr: server.Addr()})
-	l, s := direct(t, client, store(), perSecond(1./3600, 1))
-	ask(t, l, requests(1))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := l.Wait(t.Context(), requests(1))
-		ended <- err
-	}()
-	inLine(t, s, 1)
-	server.FlushAll()
-	if err := l.SetLimits([]reservations.Limit{perSecond(1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	start(t, s)
-	if err := receive(t, ended); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		client := server.Client(t)
+		l, s := direct(t, client, store(), perSecond(1./3600, 1))
+		ask(t, l, requests(1))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(t.Context(), requests(1))
+			ended <- err
+		}()
+		inLine(t, s, 1)
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SetLimits([]reservations.Limit{perSecond(1, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, s)
+		if err := receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // While the store is down, callers wait in the waitlist, and go on in their order.
 func TestDirectCallersWaitForTheStore(t *testing.T) {
 	t.Parallel()
-	client, away := mini(t), &switched{Store: store()}
-	l, s := direct(t, client, away, perSecond(100, 1))
-	start(t, s)
-	away.off.Store(true)
-	ended := make(chan error, 3)
-	for range cap(ended) {
-		go func() {
-			_, err := l.Wait(t.Context(), requests(1))
-			ended <- err
-		}()
-	}
-	inLine(t, s, 3)
-	away.off.Store(false)
-	for range cap(ended) {
-		if err := receive(t, ended); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		client, away := inMemory(t), &switched{Store: store()}
+		l, s := direct(t, client, away, perSecond(100, 1))
+		start(t, s)
+		away.off.Store(true)
+		ended := make(chan error, 3)
+		for range cap(ended) {
+			go func() {
+				_, err := l.Wait(t.Context(), requests(1))
+				ended <- err
+			}()
 		}
-	}
+		inLine(t, s, 3)
+		away.off.Store(false)
+		for range cap(ended) {
+			if err := receive(t, ended); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -16,6 +16,8 @@ import (
 	"github.com/headway-go/headway/internal/line/asynqdb"
 	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -48,34 +50,30 @@ func (c call) Charges() []reservations.Charge {
 
 func openai(name string) call { return call{Name: name, Limit: "openai", Requests: 1} }
 
-// redisOf connects to a server until the end of the test.
-func redisOf(t *testing.T, options *redis.Options) redis.UniversalClient {
+// inMemory connects to a Redis of its own within a bubble.
+func inMemory(t *testing.T) *redis.Client {
 	t.Helper()
-	options.ReadTimeout = patience // repeats no command after a stall
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return memredis.Serve(t).Client(t)
 }
 
-func mini(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	return redisOf(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
-}
-
-// onBoth runs a test on miniredis and on a real server.
+// onBoth runs a test in a bubble, and on a real server in the night.
 func onBoth(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
-	t.Run("miniredis", func(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		test(t, mini(t))
+		synctest.Test(t, func(t *testing.T) { test(t, inMemory(t)) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
+		night.Only(t, "a stall of the machine may change what it sees; in memory it sees the same scripts")
 		options, err := redis.ParseURL(testenv.Redis(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, redisOf(t, options))
+		options.ReadTimeout = patience // repeats no command after a stall
+		client := redis.NewClient(options)
+		t.Cleanup(func() { _ = client.Close() })
+		test(t, client)
 	})
 }
 
@@ -267,9 +265,5 @@ func (l *ledger) await(t *testing.T, n int) []string {
 	}
 	return ids
 }
-
-// returns bounds the deliveries that n tasks need beside the usual ones, since a moment. A promoted task that does not
-// begin within five seconds, on a machine that stalls, goes back to its place.
-func returns(n int, since time.Time) int { return n * int(time.Since(since)/(5*time.Second)) }
 
 func store() *memstore.Store { return memstore.New() }

@@ -24,7 +24,6 @@ func TestReservedTasksAreExpectedInOrder(t *testing.T) {
 
 func testReservedTasksAreExpectedInOrder(t *testing.T) {
 	client := inMemory(t)
-	defer func() { <-time.After(time.Second) }() // answers are shared for some milliseconds
 	other := perSecond(1, 1)
 	other.Name = "other"
 	s := newScheduler(t, client, limiter(t, store(), perSecond(10, 1), other), exact())
@@ -71,28 +70,30 @@ func testReservedTasksAreExpectedInOrder(t *testing.T) {
 
 func TestReservationsAreReleasedIfATaskExists(t *testing.T) {
 	t.Parallel()
-	l := limiter(t, store(), perSecond(1, 1))
-	s := newScheduler(t, mini(t), l, exact())
-	if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		_, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"})
-		if !errors.Is(err, asynq.ErrTaskIDConflict) {
-			t.Fatalf("err = %v, want ErrTaskIDConflict", err)
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, store(), perSecond(1, 1))
+		s := newScheduler(t, inMemory(t), l, exact())
+		if _, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	skipped, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a", SkipExisting: true})
-	if err != nil || skipped != nil {
-		t.Fatalf("info = %v, %v, want none and no error", skipped, err)
-	}
-	if ahead := plan(t, l); ahead > 0 {
-		t.Errorf("%v tokens are promised ahead", ahead)
-	}
-	turn, err := inside.Of(s).Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
-	if err != nil || turn.State != waitlist.StateWaiting || turn.Holds(requests(1)) != bucket.StateReserved {
-		t.Errorf("the first task: %+v, %v", turn, err)
-	}
+		for range 10 {
+			_, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a"})
+			if !errors.Is(err, asynq.ErrTaskIDConflict) {
+				t.Fatalf("err = %v, want ErrTaskIDConflict", err)
+			}
+		}
+		skipped, err := s.Enqueue(t.Context(), openai("a"), tasks.Options{ID: "a", SkipExisting: true})
+		if err != nil || skipped != nil {
+			t.Fatalf("info = %v, %v, want none and no error", skipped, err)
+		}
+		if ahead := plan(t, l); ahead > 0 {
+			t.Errorf("%v tokens are promised ahead", ahead)
+		}
+		turn, err := inside.Of(s).Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
+		if err != nil || turn.State != waitlist.StateWaiting || turn.Holds(requests(1)) != bucket.StateReserved {
+			t.Errorf("the first task: %+v, %v", turn, err)
+		}
+	})
 }
 
 // Tasks have their places, and nothing is reserved, where the store is down and where there is none.
@@ -101,17 +102,19 @@ func TestEnqueueWithoutTheStore(t *testing.T) {
 	for name, store := range map[string]reservations.Store{"down": down{}, "none": reservations.NoStore()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScheduler(t, mini(t), limiter(t, store, perSecond(1, 1)), exact())
-			infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, info := range infos {
-				e, err := s.Explain(t.Context(), info.Queue, info.ID)
-				if err != nil || e.Waits == nil || e.Waits.Position != i+1 || e.Waits.Reserved {
-					t.Errorf("task %d: %+v, %v", i, e, err)
+			synctest.Test(t, func(t *testing.T) {
+				s := newScheduler(t, inMemory(t), limiter(t, store, perSecond(1, 1)), exact())
+				infos, err := s.EnqueueMany(t.Context(), []tasks.Args{openai("a"), openai("b")})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				for i, info := range infos {
+					e, err := s.Explain(t.Context(), info.Queue, info.ID)
+					if err != nil || e.Waits == nil || e.Waits.Position != i+1 || e.Waits.Reserved {
+						t.Errorf("task %d: %+v, %v", i, e, err)
+					}
+				}
+			})
 		})
 	}
 }

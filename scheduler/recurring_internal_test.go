@@ -9,12 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/tasks"
@@ -26,10 +27,10 @@ type digest struct {
 
 func (digest) TaskType() string { return "digest" }
 
-// clockwork is a fleet of processes with one recurring task, on a Redis whose clock the test sets.
+// clockwork is a fleet of processes with one recurring task, in a bubble whose clock the test sets.
 type clockwork struct {
 	t         *testing.T
-	server    *miniredis.Miniredis
+	server    *memredis.Server
 	now       time.Time
 	recurring Recurring
 	inspector *asynq.Inspector
@@ -38,25 +39,16 @@ type clockwork struct {
 
 func newClockwork(t *testing.T, r Recurring) *clockwork {
 	t.Helper()
-	c := &clockwork{t: t, server: miniredis.RunT(t), recurring: r, starts: map[string]int{}}
-	c.inspector = asynq.NewInspectorFromRedisClient(c.client(nil))
+	c := &clockwork{t: t, recurring: r, starts: map[string]int{}}
 	c.set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	c.server = memredis.Serve(t)
+	c.inspector = asynq.NewInspectorFromRedisClient(c.server.Client(t))
 	return c
-}
-
-func (c *clockwork) client(hook redis.Hook) *redis.Client {
-	c.t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: c.server.Addr(), MaxRetries: -1})
-	if hook != nil {
-		client.AddHook(hook)
-	}
-	c.t.Cleanup(func() { _ = client.Close() })
-	return client
 }
 
 func (c *clockwork) set(now time.Time) {
 	c.now = now
-	c.server.SetTime(now)
+	<-time.After(time.Until(now))
 }
 
 // process is one process of the fleet, which may die.
@@ -70,7 +62,9 @@ func (c *clockwork) process() *process {
 	c.t.Helper()
 	life := &mortal{}
 	config := Config{Recurring: []Recurring{c.recurring}, Logger: slog.New(slog.DiscardHandler)}
-	s, err := New(c.client(life), nil, config)
+	client := c.server.Client(c.t)
+	client.AddHook(life)
+	s, err := New(client, nil, config)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -148,138 +142,151 @@ func (c *clockwork) work() {
 func TestEachTickStartsOnceWhileLeadersAreKilled(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
-		random := rand.New(rand.NewPCG(seed, seed))
-		c := newClockwork(t, Recurring{Name: "minutely", Spec: "* * * * *", Args: digest{Day: 1}})
-		fleet := []*process{c.process(), c.process(), c.process()}
-		for _, p := range fleet {
-			c.look(p)
-		}
-		began, killed := c.now, 0
-		for minute := 1; minute <= 60; minute++ {
-			random.Shuffle(len(fleet), func(i, j int) { fleet[i], fleet[j] = fleet[j], fleet[i] })
-			c.set(began.Add(time.Duration(minute)*time.Minute + time.Duration(random.IntN(200))*time.Millisecond))
-			if minute%6 == 3 { // the first to look is the leader
-				life, n := fleet[0].life, minute/6 // before or after it reads the last tick, before or after it enqueues
-				life.diesAt, life.answered = life.calls.Load()+1+int64(n%2), n/2%2 == 1
-			}
-			for i, p := range fleet {
-				if c.look(p); p.life.dead {
-					killed++
-					fleet[i] = c.process()
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, seed))
+				c := newClockwork(t, Recurring{Name: "minutely", Spec: "* * * * *", Args: digest{Day: 1}})
+				fleet := []*process{c.process(), c.process(), c.process()}
+				for _, p := range fleet {
+					c.look(p)
 				}
-				p.life.diesAt = 0
-			}
-			for _, p := range fleet {
-				c.look(p)
-			}
-		}
-		if killed != 10 {
-			t.Errorf("seed %d: %d were killed, want 10", seed, killed)
-		}
-		if len(c.starts) != 60 {
-			t.Errorf("seed %d: %d minutes have a start, want 60", seed, len(c.starts))
-		}
-		for minute := 1; minute <= 60; minute++ {
-			id := "minutely@" + began.Add(time.Duration(minute)*time.Minute).Format("2006-01-02T15:04:05Z")
-			if c.starts[id] != 1 {
-				t.Errorf("seed %d: %s started %d times", seed, id, c.starts[id])
-			}
-		}
+				began, killed := c.now, 0
+				for minute := 1; minute <= 60; minute++ {
+					random.Shuffle(len(fleet), func(i, j int) { fleet[i], fleet[j] = fleet[j], fleet[i] })
+					c.set(began.Add(time.Duration(minute)*time.Minute + time.Duration(random.IntN(200))*time.Millisecond))
+					if minute%6 == 3 { // the first to look is the leader
+						life, n := fleet[0].life, minute/6 // before or after it reads the last tick, before or after it enqueues
+						life.diesAt, life.answered = life.calls.Load()+1+int64(n%2), n/2%2 == 1
+					}
+					for i, p := range fleet {
+						if c.look(p); p.life.dead {
+							killed++
+							fleet[i] = c.process()
+						}
+						p.life.diesAt = 0
+					}
+					for _, p := range fleet {
+						c.look(p)
+					}
+				}
+				if killed != 10 {
+					t.Errorf("%d were killed, want 10", killed)
+				}
+				if len(c.starts) != 60 {
+					t.Errorf("%d minutes have a start, want 60", len(c.starts))
+				}
+				for minute := 1; minute <= 60; minute++ {
+					id := "minutely@" + began.Add(time.Duration(minute)*time.Minute).Format("2006-01-02T15:04:05Z")
+					if c.starts[id] != 1 {
+						t.Errorf("%s started %d times", id, c.starts[id])
+					}
+				}
+			})
+		})
 	}
 }
 
 // The first look at a schedule starts nothing; after an outage of the fleet, the last missed tick starts once.
 func TestTheLastMissedTickStartsLate(t *testing.T) {
 	t.Parallel()
-	c := newClockwork(t, Recurring{Name: "minutely", Spec: "* * * * *", Args: digest{}})
-	c.set(c.now.Add(30 * time.Second))
-	c.look(c.process())
-	if len(c.starts) > 0 {
-		t.Fatalf("started at once: %v", c.starts)
-	}
-	c.set(c.now.Add(10 * time.Minute))
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClockwork(t, Recurring{Name: "minutely", Spec: "* * * * *", Args: digest{}})
+		c.set(c.now.Add(30 * time.Second))
 		c.look(c.process())
-	}
-	if len(c.starts) != 1 || c.starts["minutely@2026-11-22T12:10:00Z"] != 1 {
-		t.Errorf("after ten minutes: %v", c.starts)
-	}
+		if len(c.starts) > 0 {
+			t.Fatalf("started at once: %v", c.starts)
+		}
+		c.set(c.now.Add(10 * time.Minute))
+		for range 3 {
+			c.look(c.process())
+		}
+		if len(c.starts) != 1 || c.starts["minutely@2026-11-22T12:10:00Z"] != 1 {
+			t.Errorf("after ten minutes: %v", c.starts)
+		}
+	})
 }
 
 func TestATickThatIsTooLateIsSkipped(t *testing.T) {
 	t.Parallel()
-	c := newClockwork(t, Recurring{Name: "hourly", Spec: "@hourly", StartWithin: time.Minute, Args: digest{}})
-	p := c.process()
-	c.look(p)
-	c.set(c.now.Add(time.Hour + time.Minute))
-	c.look(p)
-	c.set(c.now.Add(time.Minute))
-	c.look(c.process())
-	if len(c.starts) > 0 {
-		t.Errorf("started: %v", c.starts)
-	}
-	if n := p.life.calls.Load(); n > 10 {
-		t.Errorf("%d calls for a skipped tick", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClockwork(t, Recurring{Name: "hourly", Spec: "@hourly", StartWithin: time.Minute, Args: digest{}})
+		p := c.process()
+		c.look(p)
+		c.set(c.now.Add(time.Hour + time.Minute))
+		c.look(p)
+		c.set(c.now.Add(time.Minute))
+		c.look(c.process())
+		if len(c.starts) > 0 {
+			t.Errorf("started: %v", c.starts)
+		}
+		if n := p.life.calls.Load(); n > 10 {
+			t.Errorf("%d calls for a skipped tick", n)
+		}
+	})
 }
 
 // A changed schedule begins with its next tick, even while processes with the old schedule run. A tick of both
 // schedules starts once.
 func TestAChangedSchedule(t *testing.T) {
 	t.Parallel()
-	c := newClockwork(t, Recurring{Name: "r", Spec: "*/10 * * * *", Args: digest{}})
-	old := c.process()
-	c.look(old)
-	c.set(c.now.Add(5*time.Minute + time.Second))
-	c.recurring.Spec = "* * * * *"
-	changed := c.process()
-	c.look(changed)
-	if len(c.starts) > 0 {
-		t.Errorf("started at the change: %v", c.starts)
-	}
-	for range 10 {
-		c.set(c.now.Add(time.Minute))
+	synctest.Test(t, func(t *testing.T) {
+		c := newClockwork(t, Recurring{Name: "r", Spec: "*/10 * * * *", Args: digest{}})
+		old := c.process()
 		c.look(old)
+		c.set(c.now.Add(5*time.Minute + time.Second))
+		c.recurring.Spec = "* * * * *"
+		changed := c.process()
 		c.look(changed)
-	}
-	for id, n := range c.starts {
-		if n != 1 {
-			t.Errorf("%s started %d times", id, n)
+		if len(c.starts) > 0 {
+			t.Errorf("started at the change: %v", c.starts)
 		}
-	}
-	if len(c.starts) != 10 {
-		t.Errorf("%d ticks, want 10: %v", len(c.starts), c.starts)
-	}
+		for range 10 {
+			c.set(c.now.Add(time.Minute))
+			c.look(old)
+			c.look(changed)
+		}
+		for id, n := range c.starts {
+			if n != 1 {
+				t.Errorf("%s started %d times", id, n)
+			}
+		}
+		if len(c.starts) != 10 {
+			t.Errorf("%d ticks, want 10: %v", len(c.starts), c.starts)
+		}
+	})
 }
 
 // A tick of a unique recurring task is skipped while the task before waits or runs.
 func TestAUniqueRecurringTaskDoesNotOverlap(t *testing.T) {
 	t.Parallel()
-	c := newClockwork(t, Recurring{Name: "r", Spec: "* * * * *", Args: digest{}, Options: tasks.Options{Unique: "r"}})
-	p := c.process()
-	c.look(p)
-	tick := func() {
-		t.Helper()
-		c.set(c.now.Add(time.Minute))
+	synctest.Test(t, func(t *testing.T) {
+		c := newClockwork(t, Recurring{Name: "r", Spec: "* * * * *", Args: digest{}, Options: tasks.Options{Unique: "r"}})
+		p := c.process()
+		c.look(p)
+		tick := func() {
+			t.Helper()
+			c.set(c.now.Add(time.Minute))
+			if _, err := p.tickAll(t.Context(), p.recurring); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			tick()
+		}
+		c.work()
 		if _, err := p.tickAll(t.Context(), p.recurring); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for range 5 {
+		c.work()
+		if len(c.starts) != 1 || c.starts["r@2026-11-22T12:01:00Z"] != 1 {
+			t.Errorf("started: %v", c.starts)
+		}
 		tick()
-	}
-	c.work()
-	if _, err := p.tickAll(t.Context(), p.recurring); err != nil {
-		t.Fatal(err)
-	}
-	c.work()
-	if len(c.starts) != 1 || c.starts["r@2026-11-22T12:01:00Z"] != 1 {
-		t.Errorf("started: %v", c.starts)
-	}
-	tick()
-	if c.work(); c.starts["r@2026-11-22T12:06:00Z"] != 1 {
-		t.Errorf("started: %v", c.starts)
-	}
+		if c.work(); c.starts["r@2026-11-22T12:06:00Z"] != 1 {
+			t.Errorf("started: %v", c.starts)
+		}
+	})
 }
 
 func TestAllRecurringFaultsAreReported(t *testing.T) {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -44,46 +43,52 @@ func requests(n float64) reservations.Charge {
 
 func TestStartAndStopInAnyOrder(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, mini(t), nil, scheduler.Config{})
-	for i, step := range []func(context.Context) error{s.Stop, s.Start, s.Start, s.Stop, s.Stop, s.Start, s.Stop} {
-		if err := step(t.Context()); err != nil {
-			t.Errorf("step %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, inMemory(t), nil, scheduler.Config{})
+		for i, step := range []func(context.Context) error{s.Stop, s.Start, s.Start, s.Stop, s.Stop, s.Start, s.Stop} {
+			if err := step(t.Context()); err != nil {
+				t.Errorf("step %d: %v", i, err)
+			}
 		}
-	}
+	})
 }
 
 func TestStopReportsWhatItCouldNotFinish(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redisOf(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1})
-	l := limiter(t, store(), perSecond(1, 1))
-	s := newScheduler(t, client, l, exact())
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	server.SetError("LOADING busy")
-	inside.Of(s).Changed(ask(t, l, requests(1)))
-	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the scheduler") {
-		t.Errorf("err = %v", err)
-	}
-	server.SetError("")
-	if err := s.Stop(t.Context()); err != nil {
-		t.Errorf("stopped again: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		client := server.Client(t)
+		l := limiter(t, store(), perSecond(1, 1))
+		s := newScheduler(t, client, l, exact())
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		server.SetError("LOADING busy")
+		inside.Of(s).Changed(ask(t, l, requests(1)))
+		if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the scheduler") {
+			t.Errorf("err = %v", err)
+		}
+		server.SetError("")
+		if err := s.Stop(t.Context()); err != nil {
+			t.Errorf("stopped again: %v", err)
+		}
+	})
 }
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	_, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: time.Second})
-	if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "delivery" ||
-		!strings.Contains(f.Problem, "1s must be at most 170ms") {
-		t.Errorf("err = %v", err)
-	}
-	_, err = scheduler.New(nil, nil, scheduler.Config{})
-	if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "client" {
-		t.Errorf("no client: %v", err)
-	}
-	if _, err := scheduler.New(mini(t), nil, scheduler.Config{Delivery: -1}); err != nil {
-		t.Errorf("no delivery: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, err := scheduler.New(inMemory(t), nil, scheduler.Config{Delivery: time.Second})
+		if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "delivery" ||
+			!strings.Contains(f.Problem, "1s must be at most 170ms") {
+			t.Errorf("err = %v", err)
+		}
+		_, err = scheduler.New(nil, nil, scheduler.Config{})
+		if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "client" {
+			t.Errorf("no client: %v", err)
+		}
+		if _, err := scheduler.New(inMemory(t), nil, scheduler.Config{Delivery: -1}); err != nil {
+			t.Errorf("no delivery: %v", err)
+		}
+	})
 }

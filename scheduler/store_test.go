@@ -10,13 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
 	"github.com/headway-go/headway/internal/fleet/register"
 	"github.com/headway-go/headway/internal/inside"
-	"github.com/headway-go/headway/internal/products/embedded"
-	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -102,22 +97,6 @@ func (limited) Charges() []reservations.Charge {
 type unlimited struct{}
 
 func (unlimited) TaskType() string { return "unlimited" }
-
-// inMemory connects to a Redis of its own within a bubble.
-func inMemory(t *testing.T) *redis.Client {
-	t.Helper()
-	server := embedded.New()
-	client := redis.NewClient(&redis.Options{
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		Dialer:                   network.New(network.NewConditions(1, 1, 0, time.Millisecond), server.Serve).Dial,
-	})
-	t.Cleanup(func() {
-		_ = client.Close()
-		server.Close()
-	})
-	return client
-}
 
 // A process whose store is not that of its fleet starts no limited task: it does not start at all, or it halts as soon
 // as its store answers.

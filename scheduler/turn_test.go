@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/inside"
 	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/scheduler"
 )
@@ -191,70 +192,74 @@ func TestTasksThatGoFirst(t *testing.T) {
 // An unlimited task that its provider refused is in no waitlist. asynq delivers it at its time.
 func TestWaitRefusedWithoutALimit(t *testing.T) {
 	t.Parallel()
-	w := newWaits(t, mini(t))
-	err := inside.Of(w).Wait(t.Context(), named("a"), dispatcher.Turn{},
-		dispatcher.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
-	if d := time.Until(err.Snooze(nil).Until); (d - 61*time.Second).Abs() > 5*time.Second {
-		t.Errorf("it comes back in %v", d)
-	}
-	if turn := w.arrive("a"); turn.State != waitlist.StateNew {
-		t.Errorf("it waits as %+v", turn)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(t, inMemory(t))
+		err := inside.Of(w).Wait(t.Context(), named("a"), dispatcher.Turn{},
+			dispatcher.Stop{Refusal: errors.New("429"), First: true, After: time.Minute})
+		if d := time.Until(err.Snooze(nil).Until); (d - 61*time.Second).Abs() > 5*time.Second {
+			t.Errorf("it comes back in %v", d)
+		}
+		if turn := w.arrive("a"); turn.State != waitlist.StateNew {
+			t.Errorf("it waits as %+v", turn)
+		}
+	})
 }
 
 func TestWaitStoreKeepsThePlace(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	server.SetTime(time.Now())
-	w := newWaits(t, redisOf(t, &redis.Options{Addr: server.Addr()}))
-	w.wait("a", "b")
-	w.promote("a")
-	err := inside.Of(w).Wait(t.Context(), named("a"), w.arrive("a"),
-		dispatcher.Stop{Charge: requests(1), Cause: unreachable()})
-	if in := w.deferred(err); in < time.Second || in > 2*time.Second || !errors.Is(err, reservations.ErrUnavailable) {
-		t.Errorf("%v, for %v", err, in)
-	}
-	if got := w.heads(); got != "" {
-		t.Errorf("%s are due before the store is asked again", got)
-	}
-	if list, err := inside.Of(w).Waitlist(t.Context(), "openai"); err != nil || list.FailedUntil.IsZero() {
-		t.Errorf("%+v, %v", list, err)
-	}
-	inside.Of(w).Answered(t.Context(), reservations.BucketName{Limit: "openai"})
-	if err := w.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.heads(); got != "a b" {
-		t.Errorf("after the outage: %s", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaits(t, inMemory(t))
+		w.wait("a", "b")
+		w.promote("a")
+		err := inside.Of(w).Wait(t.Context(), named("a"), w.arrive("a"),
+			dispatcher.Stop{Charge: requests(1), Cause: unreachable()})
+		if in := w.deferred(err); in < time.Second || in > 2*time.Second || !errors.Is(err, reservations.ErrUnavailable) {
+			t.Errorf("%v, for %v", err, in)
+		}
+		if got := w.heads(); got != "" {
+			t.Errorf("%s are due before the store is asked again", got)
+		}
+		if list, err := inside.Of(w).Waitlist(t.Context(), "openai"); err != nil || list.FailedUntil.IsZero() {
+			t.Errorf("%+v, %v", list, err)
+		}
+		inside.Of(w).Answered(t.Context(), reservations.BucketName{Limit: "openai"})
+		if err := w.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.heads(); got != "a b" {
+			t.Errorf("after the outage: %s", got)
+		}
+	})
 }
 
 // Without Redis no place can be stored. asynq delivers the task, as soon as its whole seconds allow.
 func TestWaitWithoutRedis(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redisOf(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1})
-	l := limiter(t, store(), perSecond(1, 1))
-	s := newScheduler(t, client, l, exact())
-	ask(t, l, requests(2))
-	o := ask(t, l, requests(1))
-	server.SetError("LOADING busy")
-	turn, err := inside.Of(s).Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
-	if err == nil || turn.State != waitlist.StateNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
-		t.Errorf("turn = %+v, %v", turn, err)
-	}
-	err = inside.Of(s).Wait(t.Context(), named("a"), turn, dispatcher.Stop{Charge: requests(1), Outcome: o})
-	deferred, ok := errors.AsType[*dispatcher.DeferredError](err)
-	if !ok || dispatcher.IsFailure(err) {
-		t.Fatal(err)
-	}
-	if d := time.Until(deferred.Snooze(nil).Until); d > o.Wait()+time.Second {
-		t.Errorf("%v comes back in %v, want %v and a second", err, d, o.Wait())
-	}
-	server.SetError("")
-	if err := s.Stop(context.WithoutCancel(t.Context())); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		client := server.Client(t)
+		l := limiter(t, store(), perSecond(1, 1))
+		s := newScheduler(t, client, l, exact())
+		ask(t, l, requests(2))
+		o := ask(t, l, requests(1))
+		server.SetError("LOADING busy")
+		turn, err := inside.Of(s).Arrive(t.Context(), named("a"), []reservations.Charge{requests(1)})
+		if err == nil || turn.State != waitlist.StateNew || len(turn.Charges) != 1 || turn.Behind(requests(1)) {
+			t.Errorf("turn = %+v, %v", turn, err)
+		}
+		err = inside.Of(s).Wait(t.Context(), named("a"), turn, dispatcher.Stop{Charge: requests(1), Outcome: o})
+		deferred, ok := errors.AsType[*dispatcher.DeferredError](err)
+		if !ok || dispatcher.IsFailure(err) {
+			t.Fatal(err)
+		}
+		if d := time.Until(deferred.Snooze(nil).Until); d > o.Wait()+time.Second {
+			t.Errorf("%v comes back in %v, want %v and a second", err, d, o.Wait())
+		}
+		server.SetError("")
+		if err := s.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDeferralText(t *testing.T) {

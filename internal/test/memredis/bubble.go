@@ -28,7 +28,7 @@ const (
 type Server struct {
 	*embedded.Redis
 
-	// Wire is the network of all clients of the server. Messages take no time, unless the test says otherwise.
+	// Wire is the network of all clients that Client returns. Messages take no time, unless the test says otherwise.
 	Wire *network.Wire
 
 	refusal atomic.Pointer[refusal]
@@ -42,24 +42,36 @@ func Serve(t *testing.T) *Server {
 	s := &Server{Redis: embedded.New()}
 	t.Cleanup(s.Close)
 	t.Cleanup(func() { <-time.After(settling) })
-	s.Wire = network.New(network.NewConditions(0, 0, 0, 0), s.Redis.Serve)
+	s.Wire = s.wire()
 	return s
 }
 
-// Client returns a client of the server, with these changes of its options. The client ends with the test.
-func (s *Server) Client(t *testing.T, changes ...func(*redis.Options)) *redis.Client {
+// Client returns a client of the server. It ends with the test.
+func (s *Server) Client(t *testing.T) *redis.Client {
 	t.Helper()
-	options := &redis.Options{
+	return s.clientOn(t, s.Wire)
+}
+
+// Apart returns a client with a network of its own, as another process has it.
+func (s *Server) Apart(t *testing.T) (*redis.Client, *network.Wire) {
+	t.Helper()
+	wire := s.wire()
+	return s.clientOn(t, wire), wire
+}
+
+func (s *Server) wire() *network.Wire {
+	return network.New(network.NewConditions(0, 0, 0, 0), s.Redis.Serve)
+}
+
+func (s *Server) clientOn(t *testing.T, wire *network.Wire) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{
 		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
-		Addr: "127.0.0.1:6379", Dialer: s.Wire.Dial, PoolSize: poolSize,
+		Addr: "127.0.0.1:6379", Dialer: wire.Dial, PoolSize: poolSize,
 		DisableIdentity:          true, // the first answer is the whole greeting, see network.Wire
 		DialerRetries:            1,    // between tries go-redis sleeps, and its PubSub holds a mutex meanwhile
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	for _, change := range changes {
-		change(options)
-	}
-	client := redis.NewClient(options)
+	})
 	client.AddHook(refusing{s})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
