@@ -24,7 +24,7 @@ func TestWithdrawGivesBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
 		t.Helper()
 		l := limiter(t, memstore.New(), perSecond(1./3600, 1))
-		s := newScheduler(t, client, l, scheduler.Config{})
+		s := newScheduler(t, client, l, exact())
 		many := make([]tasks.Args, 10)
 		for i := range many {
 			c := openai(strconv.Itoa(i))

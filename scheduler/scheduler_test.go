@@ -44,7 +44,7 @@ func requests(n float64) reservations.Charge {
 func TestStartAndStopInAnyOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, inMemory(t), nil, scheduler.Config{})
+		s := newScheduler(t, inMemory(t), nil, exact())
 		for i, step := range []func(context.Context) error{s.Stop, s.Start, s.Start, s.Stop, s.Stop, s.Start, s.Stop} {
 			if err := step(t.Context()); err != nil {
 				t.Errorf("step %d: %v", i, err)
@@ -83,7 +83,7 @@ func TestConfigFaults(t *testing.T) {
 			!strings.Contains(f.Problem, "1s must be at most 170ms") {
 			t.Errorf("err = %v", err)
 		}
-		_, err = scheduler.New(nil, nil, scheduler.Config{})
+		_, err = scheduler.New(nil, nil, exact())
 		if f, ok := errors.AsType[*reservations.FieldError](err); !ok || f.Field != "client" {
 			t.Errorf("no client: %v", err)
 		}

@@ -20,7 +20,9 @@ import (
 func TestTimesFarAwayDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 2, time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()} {
+		for _, ms := range []int64{
+			math.MaxInt64, math.MaxInt64 / 2, time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
+		} {
 			headers := map[string]string{
 				envelope.HeaderVersion: strconv.Itoa(envelope.Version), envelope.HeaderStartBy: strconv.FormatInt(ms, 10),
 			}

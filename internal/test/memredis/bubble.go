@@ -60,7 +60,7 @@ func (s *Server) Apart(t *testing.T) (*redis.Client, *network.Wire) {
 }
 
 func (s *Server) wire() *network.Wire {
-	return network.New(network.NewConditions(0, 0, 0, 0), s.Redis.Serve)
+	return network.New(network.NewConditions(0, 0, 0, 0), s.Serve)
 }
 
 func (s *Server) clientOn(t *testing.T, wire *network.Wire) *redis.Client {
