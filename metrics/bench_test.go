@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/metrics"
@@ -21,9 +22,9 @@ import (
 func BenchmarkScrape(b *testing.B) {
 	for _, labels := range []int{0, 20, 100, 1000} {
 		b.Run(fmt.Sprintf("labels=%d", labels), func(b *testing.B) {
-			w := bundleAt(b, testenv.StartRedisServer(b).Addr(), metrics.Config{
-				Keys: map[string]int{"api": labels}, Refresh: time.Hour,
-			})
+			client := redis.NewClient(&redis.Options{Addr: testenv.StartRedisServer(b).Addr(), MaxRetries: -1})
+			defer func() { _ = client.Close() }()
+			w := bundleOf(b, client, metrics.Config{Keys: map[string]int{"api": labels}, Refresh: time.Hour})
 			e := w.metrics.Event
 			for i := range 1000 {
 				c := call{Key: strconv.Itoa(i), Cost: 10}

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -34,7 +34,7 @@ func (c call) Charges() []reservations.Charge {
 
 // bundle is a fleet with metrics.
 type bundle struct {
-	redis    *miniredis.Miniredis
+	redis    *memredis.Server // nil outside of bubbles
 	client   redis.UniversalClient
 	limiter  *reservations.Limiter
 	sched    *scheduler.Scheduler
@@ -42,23 +42,23 @@ type bundle struct {
 	registry *prometheus.Registry
 }
 
-func newBundle(tb testing.TB, config metrics.Config) *bundle {
-	tb.Helper()
-	server := miniredis.RunT(tb)
-	b := bundleAt(tb, server.Addr(), config)
+// newBundle returns a fleet on a Redis of its own, within a bubble.
+func newBundle(t *testing.T, config metrics.Config) *bundle {
+	t.Helper()
+	server := memredis.Serve(t)
+	b := bundleOf(t, server.Client(t), config)
 	b.redis = server
 	return b
 }
 
-// bundleAt is a fleet on the Redis at addr.
-func bundleAt(tb testing.TB, addr string, config metrics.Config) *bundle {
+// bundleOf returns a fleet on the Redis of a client.
+func bundleOf(tb testing.TB, client redis.UniversalClient, config metrics.Config) *bundle {
 	tb.Helper()
 	b := &bundle{registry: registryOf(tb)}
 	config.Logger = slog.New(slog.DiscardHandler)
 	b.metrics = metrics.New(config)
-	b.client = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	b.client = client
 	b.client.AddHook(b.metrics.RedisHook())
-	tb.Cleanup(func() { _ = b.client.Close() })
 	var err error
 	b.limiter, err = reservations.New(b.metrics.Store(memstore.New()), []reservations.Limit{{
 		Name: "api", MaxWait: 0,
@@ -117,7 +117,7 @@ func gather(tb testing.TB, from prometheus.Gatherer) map[string]*dto.MetricFamil
 	return all
 }
 
-// await polls: a read ends too late if the machine stalls.
+// await polls, because metrics send no event.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
 	for patience := time.Now().Add(3 * time.Minute); !done(); <-time.After(10 * time.Millisecond) {

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/deadtasks"
 	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/metrics"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -38,7 +40,7 @@ func (b *bundle) mongo(t *testing.T) {
 // All commands of MongoDB are measured by collection, whichever package sends them.
 func TestMeasuresMongoDB(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, metrics.Config{})
+	b := bundleOf(t, memredis.Start(t), metrics.Config{})
 	b.mongo(t)
 	got := b.gather(t)
 	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "headway_batches", "find")
@@ -50,8 +52,22 @@ func TestMeasuresMongoDB(t *testing.T) {
 // no command is sent.
 func TestMongoDBMonitors(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, metrics.Config{})
-	seen := 0
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, metrics.Config{})
+		if seen := b.monitored(t); seen != 4 {
+			t.Errorf("the client's monitor was called %d times, want 4", seen)
+		}
+		got := b.gather(t)
+		wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "of cursor", "getMore")
+		wantValue(t, got, 1, "headway_mongo_errors_total", "of cursor", "getMore")
+		wantValue(t, got, 1, "headway_mongo_errors_total", "", "hello")
+	})
+}
+
+// monitored reports commands of a cursor, of which the last fails, and a failed heartbeat, as the driver does. It
+// returns how often the client's own monitor was called.
+func (b *bundle) monitored(t *testing.T) (seen int) {
+	t.Helper()
 	settings := options.Client().SetMonitor(&event.CommandMonitor{
 		Started:   func(context.Context, *event.CommandStartedEvent) { seen++ },
 		Succeeded: func(context.Context, *event.CommandSucceededEvent) { seen++ },
@@ -73,11 +89,5 @@ func TestMongoDBMonitors(t *testing.T) {
 	}
 	settings.Monitor.Failed(t.Context(), &event.CommandFailedEvent{CommandFinishedEvent: ended})
 	settings.ServerMonitor.ServerHeartbeatFailed(&event.ServerHeartbeatFailedEvent{})
-	if seen != 4 {
-		t.Errorf("the client's monitor was called %d times, want 4", seen)
-	}
-	got := b.gather(t)
-	wantValue(t, got, 2, "headway_mongo_call_duration_seconds", "of cursor", "getMore")
-	wantValue(t, got, 1, "headway_mongo_errors_total", "of cursor", "getMore")
-	wantValue(t, got, 1, "headway_mongo_errors_total", "", "hello")
+	return seen
 }
