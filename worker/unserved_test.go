@@ -59,6 +59,10 @@ func TestTasksWaitForAWorkerThatCanServeThem(t *testing.T) {
 			t.Errorf("the store was asked %d times", n)
 		}
 
+		<-time.After(10 * time.Minute) // then they come by themselves after long pauses alone
+		if err := w.Stop(t.Context()); err != nil { // else it may be the one that takes them
+			t.Fatal(err)
+		}
 		rich := *b
 		other, images := slow(10), slow(10)
 		other.Name, images.Meters = "else", []reservations.Meter{{Name: "images", Rate: 1, Period: time.Hour}}
@@ -71,10 +75,14 @@ func TestTasksWaitForAWorkerThatCanServeThem(t *testing.T) {
 		worker.Handle(v, ok)
 		worker.Handle(v, func(context.Context, *worker.Job[free]) error { return nil })
 		rich.start(v)
+		began := time.Now()
 		for range lacking {
 			if f := receive(t, b.finishes); !lacking[f.Task.ID] || f.Kind != worker.KindSucceeded {
 				t.Errorf("%+v", f)
 			}
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("they came after %v", took)
 		}
 	})
 }
