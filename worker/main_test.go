@@ -103,9 +103,9 @@ func connect(t *testing.T, server *embedded.Redis) (*redis.Client, *network.Wire
 	client := redis.NewClient(&redis.Options{
 		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
 		Addr: "127.0.0.1:6379", Dialer: wire.Dial,
-		PoolSize:                 10_000, // go-redis keeps the timers of callers that wait for a connection, for all bubbles
-		DisableIdentity:          true,   // the first answer is the whole greeting, see network.Wire
-		DialerRetries:            1,      // between tries go-redis sleeps, and its PubSub holds a mutex meanwhile
+		PoolSize:                 10_000, // go-redis keeps the timers of callers that wait for a connection, for all bubbles.
+		DisableIdentity:          true,   // The first answer is the whole greeting, see network.Wire.
+		DialerRetries:            1,      // Between tries go-redis sleeps, and its PubSub holds a mutex meanwhile.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	t.Cleanup(func() { _ = client.Close() })

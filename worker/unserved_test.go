@@ -59,7 +59,7 @@ func TestTasksWaitForAWorkerThatCanServeThem(t *testing.T) {
 			t.Errorf("the store was asked %d times", n)
 		}
 
-		<-time.After(10 * time.Minute) // then they come by themselves after long pauses alone
+		<-time.After(10 * time.Minute)              // then they come by themselves after long pauses alone
 		if err := w.Stop(t.Context()); err != nil { // else it may be the one that takes them
 			t.Fatal(err)
 		}
