@@ -78,6 +78,7 @@ func (c *Caller) call(ctx context.Context, call Call) error {
 		return err
 	}
 	f := c.arrive(ctx, call)
+	c.trace(ctx, call, f)
 	if f.charged == nil {
 		return f.err
 	}
@@ -99,6 +100,16 @@ func (c *Caller) call(ctx context.Context, call Call) error {
 		return c.end(ctx)
 	}
 	return ctx.Err()
+}
+
+// trace adds the call to the trace of the fleet.
+func (c *Caller) trace(ctx context.Context, call Call, f fate) {
+	by := "outside"
+	if c.by != nil {
+		by = c.by.name
+	}
+	task, _ := asynq.GetTaskID(ctx)
+	c.api.fleet.trace.add("call", by, "%s for %q, %+v: %v, lasts %v", c.api.name, task, call, f.err, f.lasts)
 }
 
 // end is the end of a call of a killed worker: its handler goes no further until the worker's own end.

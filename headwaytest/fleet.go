@@ -37,6 +37,7 @@ type Fleet struct {
 	tasks    *tracker
 	faults   faults
 	failures failures
+	trace    *trace
 
 	// The observer asks Redis for reports. No fault covers it.
 	observer  *redis.Client
@@ -231,4 +232,7 @@ func (f *Fleet) close() {
 	}
 	time.Sleep(settling)
 	f.server.Close()
+	if err := f.trace.close(); err != nil {
+		f.errorf("%v", err)
+	}
 }

@@ -36,12 +36,12 @@ func (f *Fleet) newProcess(name string) (*process, error) {
 	p := &process{name: name, fleet: f, died: make(chan struct{})}
 	p.kill = sync.OnceFunc(func() { close(p.died) })
 	least, most := f.settings.least, f.settings.most
-	p.wire = network.New(network.NewConditions(seed, 1, least, most), f.server.Serve)
+	p.wire = network.New(network.NewConditions(seed, 1, least, most), f.trace.redis(name, f.server.Serve))
 	p.client = connect(p.wire)
 	if f.settings.inRedis {
 		least, most = 0, 0 // the wire delays its messages
 	}
-	p.store = &reach{Store: f.shared, Conditions: network.NewConditions(seed, 2, least, most)}
+	p.store = &reach{Store: f.shared, Conditions: network.NewConditions(seed, 2, least, most), process: p}
 	if f.settings.inRedis {
 		opened, err := redisstore.Open(f.ctx, p.client)
 		if err != nil {
@@ -109,7 +109,8 @@ func (f *Fleet) launch(number int, setup func(*worker.Worker), config worker.Con
 		config.Logger = f.logger(name)
 	}
 	failed := func(e worker.Event) { f.failures.add(causeOf(e), name) }
-	config.Events = append([]func(worker.Event){f.tasks.event, failed}, config.Events...)
+	traced := func(e worker.Event) { f.trace.event(name, e) }
+	config.Events = append([]func(worker.Event){traced, f.tasks.event, failed}, config.Events...)
 	for i, each := range config.Events {
 		config.Events[i] = func(e worker.Event) {
 			if !p.dead() {

@@ -71,6 +71,10 @@ func newFleet(b *bubble, s settings) *Fleet {
 		t: b.t, bubble: b, settings: s, began: time.Now(), server: embedded.New(), shared: memstore.New(),
 		apis: map[string]*API{}, full: make(chan struct{}), ended: make(chan struct{}), aborted: make(chan struct{}),
 	}
+	var err error
+	if f.trace, err = newTrace(b.t.Name(), f.began); err != nil {
+		f.fatalf("%v", err)
+	}
 	f.faults.ended = map[string]time.Time{}
 	f.observer = connect(network.New(network.NewConditions(0, 0, 0, 0), f.server.Serve))
 	steps := f.server.Commands

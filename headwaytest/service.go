@@ -63,6 +63,8 @@ var errLost = errors.New("connection reset")
 type reach struct {
 	reservations.Store
 	*network.Conditions
+
+	process *process
 }
 
 // travel takes the time of a message in one direction. Applied is what is known of the request if the message is lost.
@@ -93,7 +95,9 @@ func (r *reach) Update(ctx context.Context, limit, key string, change reservatio
 	if err := r.travel(ctx, limit, key, bucket.AppliedNo); err != nil {
 		return err
 	}
-	if err := r.Store.Update(ctx, limit, key, change); err != nil {
+	err := r.Store.Update(ctx, limit, key, change)
+	r.process.fleet.trace.change(r.process.name, limit, key, change, err)
+	if err != nil {
 		return err
 	}
 	if c, ok := change.(*bucket.Change); ok && len(c.Requests) == 0 {

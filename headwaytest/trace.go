@@ -1,0 +1,137 @@
+package headwaytest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/reservations"
+	"github.com/headway-go/headway/worker"
+)
+
+// traceFile is the variable of the environment with the file that gets the trace.
+const traceFile = "HEADWAY_TRACE"
+
+// lineShown is the most that a line of the trace shows.
+const lineShown = 2000
+
+// trace writes what happens in a fleet, in order: a line for each command that reaches Redis, each answer of the store,
+// each call that reaches a provider and each event of a worker, with its time since the fleet began. The methods of nil
+// do nothing.
+type trace struct {
+	began time.Time
+
+	mu    sync.Mutex // guards what is below
+	file  *os.File
+	lines *bufio.Writer
+}
+
+// newTrace returns the trace of the fleet of a test, nil if none is wanted. It adds to the file.
+func newTrace(name string, began time.Time) (*trace, error) {
+	path := os.Getenv(traceFile)
+	if path == "" {
+		return nil, nil //nolint:nilnil // its methods do nothing
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the file of %s: %w", traceFile, err)
+	}
+	tr := &trace{began: began, file: file, lines: bufio.NewWriterSize(file, 1<<16)}
+	tr.add("fleet", name, "")
+	return tr, nil
+}
+
+// add adds a line. By is the process.
+func (tr *trace) add(kind, by, format string, values ...any) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	line := fmt.Sprintf("%.9f %s %s: ", time.Since(tr.began).Seconds(), kind, by) + fmt.Sprintf(format, values...)
+	if more := len(line) - lineShown; more > 0 {
+		line = fmt.Sprintf("%s... and %d bytes", line[:lineShown], more)
+	}
+	_, _ = fmt.Fprintln(tr.lines, strings.ToValidUTF8(escape.Replace(line), "?")) // close reports its failure
+}
+
+// escape keeps a line one.
+var escape = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\x00", `\0`) //nolint:gochecknoglobals // a constant
+
+// close ends the trace.
+func (tr *trace) close() error {
+	if tr == nil {
+		return nil
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if err := tr.lines.Flush(); err != nil {
+		return fmt.Errorf("write the trace: %w", err)
+	}
+	if err := tr.file.Close(); err != nil {
+		return fmt.Errorf("write the trace: %w", err)
+	}
+	return nil
+}
+
+// redis returns how Redis serves the connections of a process.
+func (tr *trace) redis(by string, serve func(net.Conn)) func(net.Conn) {
+	if tr == nil {
+		return serve
+	}
+	return func(c net.Conn) { serve(&tracedConn{Conn: c, trace: tr, by: by}) }
+}
+
+// tracedConn is Redis's end of a connection.
+type tracedConn struct {
+	net.Conn
+
+	trace *trace
+	by    string
+}
+
+func (c *tracedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.trace.add("redis", c.by, "%s", commands(string(b[:n])))
+	}
+	return n, err //nolint:wrapcheck // a connection
+}
+
+// commands shows commands as they are written, without the lengths of RESP.
+func commands(text string) string {
+	var shown strings.Builder
+	for part := range strings.SplitSeq(text, "\r\n") {
+		switch {
+		case part == "", part[0] == '$':
+		case part[0] == '*':
+			shown.WriteString("|")
+		default:
+			shown.WriteString(" " + part)
+		}
+	}
+	return strings.TrimPrefix(shown.String(), "| ")
+}
+
+// change adds what the store made of requests.
+func (tr *trace) change(by, limit, key string, change reservations.Change, err error) {
+	c, ok := change.(*bucket.Change)
+	if tr == nil || !ok {
+		return
+	}
+	var answers []string
+	for _, a := range c.Answers {
+		answers = append(answers, fmt.Sprintf("%s hold %v wait %v", a.State, a.Hold, a.Wait()))
+	}
+	tr.add("store", by, "%s %+v: %q, version %d, %v", bucket.Name(limit, key), c.Requests, answers, c.Bucket.Version, err)
+}
+
+// event adds an event of a worker.
+func (tr *trace) event(by string, e worker.Event) {
+	tr.add("event", by, "%s %s: %v", e.Kind, e.Task.ID, e.Err)
+}
