@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # What was built in one folder is used again in another one, such as a fresh clone.
 export GOFLAGS := -trimpath $(GOFLAGS)
-.PHONY: help demo test nightly test-short bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt release release-dry-run services-up services-down compiler
+.PHONY: help demo test nightly test-short fleets bench bench-report bench-go fuzz test-hostile test-browser vuln lint prose fmt release release-dry-run services-up services-down compiler
 
 GOLANGCI_VERSION := 2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headway-tools
@@ -36,6 +36,12 @@ nightly: compiler ## every test in full, and what takes hours, with one report i
 
 test-short: ## the tests that need no services
 	@scripts/test pure
+
+# The trace of one seed is in TRACE.
+FLEETS_FLAGS = $(if $(SEED),-seed '$(SEED)' -trace '$(or $(TRACE),$(or $(TMPDIR),/tmp)/fleets-$(SEED).trace)') \
+	$(if $(SEEDS),-seeds '$(SEEDS)') $(if $(ONLY),-run '$(ONLY)')
+fleets: ## whole fleets in virtual time, by a seed that decides every order; SEED=42 or SEEDS=1-200, ONLY=TestName
+	@scripts/fleets $(FLEETS_FLAGS)
 
 # REPS and PEERS: how often Headway, and the others, do each work.
 BENCH_FLAGS = $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick)

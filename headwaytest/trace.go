@@ -3,6 +3,7 @@ package headwaytest
 import (
 	"bufio"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"os"
 	"strings"
@@ -17,8 +18,8 @@ import (
 // traceFile is the variable of the environment with the file that gets the trace.
 const traceFile = "HEADWAY_TRACE"
 
-// lineShown is the most that a line of the trace shows.
-const lineShown = 2000
+// lineShown is the most bytes that a line of the trace shows. A hash stands for the others.
+const lineShown = 500
 
 // trace writes what happens in a fleet, in order: a line for each command that reaches Redis, each answer of the store,
 // each call that reaches a provider and each event of a worker, with its time since the fleet began. The methods of nil
@@ -55,7 +56,9 @@ func (tr *trace) add(kind, by, format string, values ...any) {
 	defer tr.mu.Unlock()
 	line := fmt.Sprintf("%.9f %s %s: ", time.Since(tr.began).Seconds(), kind, by) + fmt.Sprintf(format, values...)
 	if more := len(line) - lineShown; more > 0 {
-		line = fmt.Sprintf("%s... and %d bytes", line[:lineShown], more)
+		all := fnv.New64a()
+		_, _ = all.Write([]byte(line)) // never fails
+		line = fmt.Sprintf("%s... and %d bytes, all %x", line[:lineShown], more, all.Sum64())
 	}
 	_, _ = fmt.Fprintln(tr.lines, strings.ToValidUTF8(escape.Replace(line), "?")) // close reports its failure
 }
@@ -128,7 +131,7 @@ func (tr *trace) change(by, limit, key string, change reservations.Change, err e
 	for _, a := range c.Answers {
 		answers = append(answers, fmt.Sprintf("%s hold %v wait %v", a.State, a.Hold, a.Wait()))
 	}
-	tr.add("store", by, "%s %+v: %q, version %d, %v", bucket.Name(limit, key), c.Requests, answers, c.Bucket.Version, err)
+	tr.add("store", by, "%s: %q, version %d, %v, for %+v", bucket.Name(limit, key), answers, c.Bucket.Version, err, c.Requests)
 }
 
 // event adds an event of a worker.

@@ -56,7 +56,7 @@ func compare(nameA string, a io.Reader, nameB string, b io.Reader, out io.Writer
 		}
 		_, _ = fmt.Fprintf(out, "--- %s\n+++ %s\n", nameA, nameB)
 		if len(before) > 0 && before[0] != fleet && fleet != "" {
-			_, _ = fmt.Fprintf(out, " %s ...\n", fleet)
+			_, _ = fmt.Fprintf(out, " %s...\n", strings.TrimSuffix(fleet, "\n"))
 		}
 		for _, line := range before {
 			_, _ = fmt.Fprint(out, " "+line)

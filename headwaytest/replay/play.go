@@ -243,7 +243,7 @@ func (p *program) report(out io.Writer, r *result) error {
 		_, _ = fmt.Fprintf(out, "%s\n", bytes.TrimSpace(r.out))
 	}
 	if r.err != nil {
-		_, _ = fmt.Fprintf(out, "%v; again, with its trace:\n    %s\n", r.err, p.again(r))
+		_, _ = fmt.Fprintf(out, "FAIL: %v. Again, with its trace: %s\n", r.err, p.again(r))
 	}
 	return nil
 }
