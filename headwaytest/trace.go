@@ -38,7 +38,7 @@ func newTrace(name string, began time.Time) (*trace, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // its methods do nothing
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, fmt.Errorf("open the file of %s: %w", traceFile, err)
 	}
@@ -131,7 +131,8 @@ func (tr *trace) change(by, limit, key string, change reservations.Change, err e
 	for _, a := range c.Answers {
 		answers = append(answers, fmt.Sprintf("%s hold %v wait %v", a.State, a.Hold, a.Wait()))
 	}
-	tr.add("store", by, "%s: %q, version %d, %v, for %+v", bucket.Name(limit, key), answers, c.Bucket.Version, err, c.Requests)
+	name := bucket.Name(limit, key)
+	tr.add("store", by, "%s: %q, version %d, %v, for %+v", name, answers, c.Bucket.Version, err, c.Requests)
 }
 
 // event adds an event of a worker.

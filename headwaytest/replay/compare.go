@@ -14,12 +14,12 @@ var errDiffer = fmt.Errorf("traces differ: %w", errRed)
 
 // compareFiles shows the first place where two traces differ.
 func compareFiles(a, b string, out io.Writer) error {
-	first, err := os.Open(a)
+	first, err := os.Open(a) //nolint:gosec // the user names it
 	if err != nil {
 		return fmt.Errorf("open a trace: %w", err)
 	}
 	defer func() { _ = first.Close() }() // only read
-	second, err := os.Open(b)
+	second, err := os.Open(b)            //nolint:gosec // the user names it
 	if err != nil {
 		return fmt.Errorf("open a trace: %w", err)
 	}

@@ -143,37 +143,30 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// parseSeeds reads a list such as 3,7,20-30. With from it is the number of seeds from there on.
+// mostSeeds bounds a list of seeds.
+const mostSeeds = 1_000_000
+
+// parseSeeds reads a list such as 3,7,20-30. With count it is the number of seeds from there on.
 func parseSeeds(list string, from uint64, count bool) (seeds []uint64, err error) {
-	const most = 1_000_000
-	problem := func() ([]uint64, error) {
-		return nil, fmt.Errorf("seeds are %q, must be numbers and ranges as 3,7,20-30, at most %d seeds", list, most)
+	if count {
+		n, err := parseSeed(list)
+		if err != nil || n == 0 || n > mostSeeds {
+			return nil, fmt.Errorf("with -from, -seeds is %q, must be how many: 1 to %d", list, mostSeeds)
+		}
+		list = fmt.Sprintf("%d-%d", from, from+n-1)
 	}
 	for part := range strings.SplitSeq(list, ",") {
-		var first, last uint64
 		begin, end, isRange := strings.Cut(part, "-")
-		if first, err = parseSeed(begin); err != nil {
-			return problem()
+		if !isRange {
+			end = begin
 		}
-		last = first
-		if isRange {
-			if last, err = parseSeed(end); err != nil {
-				return problem()
-			}
+		first, err := parseSeed(begin)
+		last, wrong := parseSeed(end)
+		if err != nil || wrong != nil || last < first || last-first >= mostSeeds-uint64(len(seeds)) {
+			return nil, fmt.Errorf("-seeds is %q, must be numbers and ranges as 3,7,20-30, at most %d seeds", list, mostSeeds)
 		}
-		if count {
-			if isRange || first == 0 || list != part {
-				return nil, fmt.Errorf("with -from, -seeds is %q, must be how many", list)
-			}
-			first, last = from, from+first-1
-		}
-		if last < first || last-first >= most || len(seeds) >= most {
-			return problem()
-		}
-		for s := first; ; s++ {
-			if seeds = append(seeds, s); s == last {
-				break
-			}
+		for n := range last - first + 1 {
+			seeds = append(seeds, first+n)
 		}
 	}
 	return seeds, nil

@@ -95,7 +95,7 @@ func writeOverlay(dir, src string) (string, error) {
 	for _, p := range patches {
 		text, found := texts[p.file]
 		if !found {
-			b, err := os.ReadFile(filepath.Join(src, p.file))
+			b, err := os.ReadFile(filepath.Join(src, p.file)) //nolint:gosec // Go's library
 			if err != nil {
 				return "", fmt.Errorf("read Go's library: %w", err)
 			}

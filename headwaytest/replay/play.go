@@ -75,8 +75,8 @@ func build(ctx context.Context, dir string, o options) (*program, error) {
 
 // goCommand runs the command go and returns what it prints.
 func goCommand(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "GOAMD64=v1") // v3 rounds other floating-point numbers
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the user names the package
+	cmd.Env = append(os.Environ(), "GOAMD64=v1")   // v3 rounds other floating-point numbers
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *program) list(ctx context.Context) error {
 	if first == "" {
 		first = "."
 	}
-	cmd := exec.CommandContext(ctx, p.binary, "-test.list", first)
+	cmd := exec.CommandContext(ctx, p.binary, "-test.list", first) //nolint:gosec // built above
 	cmd.Dir, cmd.Stderr = p.folder, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -133,6 +133,7 @@ func (p *program) play(ctx context.Context, out io.Writer) error {
 			all, ready = append(all, &result{test: test, seed: seed}), append(ready, make(chan struct{}))
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan int)
 	var players sync.WaitGroup
 	for range p.jobs {
@@ -154,6 +155,7 @@ func (p *program) play(ctx context.Context, out io.Writer) error {
 		}
 	})
 	defer players.Wait()
+	defer cancel()
 	red := 0
 	for i, r := range all {
 		select {
@@ -184,7 +186,7 @@ func (p *program) playOne(ctx context.Context, dir string, r *result) {
 	if p.verbose {
 		args = append(args, "-test.v")
 	}
-	cmd := exec.CommandContext(ctx, p.binary, append(args, p.args...)...)
+	cmd := exec.CommandContext(ctx, p.binary, append(args, p.args...)...) //nolint:gosec // as above
 	cmd.Dir = p.folder
 	cmd.Env = append(os.Environ(), "HEADWAY_SEED="+strconv.FormatUint(r.seed, 10), "TMPDIR="+dir, "HEADWAY_TRACE=",
 		"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=off",

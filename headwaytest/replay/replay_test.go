@@ -34,7 +34,7 @@ func hashes(out string) (found []string) {
 
 // One seed has one trace, also with another number of processors, with the race detector and with other variables.
 // Other seeds have others.
-func TestOneSeedOneTrace(t *testing.T) {
+func TestOneSeedOneTrace(t *testing.T) { //nolint:paralleltest // it sets variables
 	night.Only(t, "compiles the standard library")
 	out, err := replay(t, "-hash", "-seeds", "1-12", orders)
 	if err != nil {
@@ -57,6 +57,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 
 // The command that a red seed prints runs it again, and writes its trace.
 func TestRedSeed(t *testing.T) {
+	t.Parallel()
 	night.Only(t, "compiles the standard library")
 	out, err := replay(t, "-seeds", "12-14", orders, "-test.short")
 	again := "-seed 13 -trace TestOrder-13.trace -run '^TestOrder$' " + orders + " -test.short\n"
@@ -78,9 +79,11 @@ func TestRedSeed(t *testing.T) {
 
 // A test that computes for ever ends, and shows where it is.
 func TestBusyLoop(t *testing.T) {
+	t.Parallel()
 	night.Only(t, "compiles the standard library")
 	out, err := replay(t, "-seed", "1", "-timeout", "2s", "./testdata/busy")
-	if !errors.Is(err, errRed) || !strings.Contains(out, "has not ended within 2s") || !strings.Contains(out, "busy.spin") {
+	late := strings.Contains(out, "has not ended within 2s")
+	if !errors.Is(err, errRed) || !late || !strings.Contains(out, "busy.spin") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
