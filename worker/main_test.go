@@ -268,11 +268,17 @@ func eventually(t *testing.T, what string, done func() bool) {
 // receive waits for the next value.
 func receive[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
+	return receiveIn(t, c, patience)
+}
+
+// receiveIn waits for the next value, for a time of the bubble.
+func receiveIn[T any](t *testing.T, c <-chan T, most time.Duration) T {
+	t.Helper()
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("no %T within %v", *new(T), patience)
+	case <-time.After(most):
+		t.Fatalf("no %T within %v", *new(T), most)
 		panic("unreachable")
 	}
 }
