@@ -10,7 +10,7 @@ import (
 // A delivered task has the number of waiting tasks of each of its buckets, and leaves no record.
 func TestArrive(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
+	inTime(t, func(t *testing.T, f fixture) {
 		t.Helper()
 		f.join(entries("a", "b")...)
 		f.promote(f.due(), "a")
@@ -51,7 +51,7 @@ func TestArriveBehindAClass(t *testing.T) {
 // A task that had started goes before all that wait, and behind earlier ones that had started.
 func TestFrontIsInTheOrderOfJoining(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
+	inTime(t, func(t *testing.T, f fixture) {
 		t.Helper()
 		front := func(id string) {
 			e := entry(id)

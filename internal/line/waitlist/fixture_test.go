@@ -1,16 +1,19 @@
 package waitlist_test
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/line/class"
 	"github.com/headway-go/headway/internal/line/waitlist"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
@@ -20,40 +23,52 @@ type fixture struct {
 
 	t      *testing.T
 	client *redis.Client
-	server *miniredis.Miniredis // nil if the test uses a real Redis
+	server *memredis.Server // nil if the test uses a real Redis
+	lease  time.Duration
 }
 
-// onMini returns waitlists on miniredis, with a clock that the test advances.
-func onMini(t *testing.T) fixture {
+// inMemory returns waitlists in memory, within a bubble.
+func inMemory(t *testing.T) fixture {
 	t.Helper()
-	server := miniredis.RunT(t)
-	server.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	f := fixtureOf(t, &redis.Options{Addr: server.Addr()})
-	f.server = server
+	server := memredis.Serve(t)
+	f := fixtureOf(t, server.Client(t))
+	f.server, f.lease = server, time.Second
 	return f
 }
 
+// onRedis returns waitlists on a real Redis. A duty lasts an hour, however slow the machine is.
 func onRedis(t *testing.T) fixture {
 	t.Helper()
-	options, err := redis.ParseURL(testenv.Redis(t))
+	f := fixtureOf(t, connect(t, testenv.Redis(t)))
+	f.lease = time.Hour
+	return f
+}
+
+// connect waits for each answer as long as that takes.
+func connect(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fixtureOf(t, options)
-}
-
-func fixtureOf(t *testing.T, options *redis.Options) fixture {
-	t.Helper()
+	options.ReadTimeout, options.WriteTimeout, options.DialTimeout = -1, -1, time.Hour
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func fixtureOf(t *testing.T, client *redis.Client) fixture {
+	t.Helper()
 	return fixture{Waitlist: waitlist.New(client), t: t, client: client}
 }
 
+// onBoth runs a test in memory and on a real Redis. The time that passes there must not matter: a promoted task goes
+// back to its place after five seconds.
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	t.Helper()
-	t.Run("miniredis", func(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		test(t, onMini(t))
+		synctest.Test(t, func(t *testing.T) { test(t, inMemory(t)) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -61,13 +76,34 @@ func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	})
 }
 
-// pass advances the clock of miniredis.
-func (f fixture) pass(d time.Duration) {
+// inTime runs a test in memory, and in the night on a real Redis.
+func inTime(t *testing.T, test func(t *testing.T, f fixture)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { test(t, inMemory(t)) })
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		night.Only(t, "the tasks that it promotes go back after five seconds")
+		test(t, onRedis(t))
+	})
+}
+
+// pass lets time pass in memory.
+func (fixture) pass(d time.Duration) { <-time.After(d) }
+
+// duty is that of a process which keeps its duty for the lease of the fixture.
+func (f fixture) duty(id string) waitlist.Duty {
+	d := duty(id)
+	d.Lease = f.lease
+	return d
+}
+
+// keys returns the keys in Redis, sorted.
+func (f fixture) keys() []string {
 	f.t.Helper()
-	now, err := f.client.Time(f.t.Context()).Result()
-	f.check(err)
-	f.server.SetTime(now.Add(d))
-	f.server.FastForward(d)
+	return slices.Sorted(slices.Values(f.client.Keys(f.t.Context(), "*").Val()))
 }
 
 func (f fixture) check(err error) {
@@ -126,7 +162,7 @@ func (f fixture) join(entries ...waitlist.Entry) {
 // look looks as the process "me".
 func (f fixture) look(paused ...string) waitlist.Look {
 	f.t.Helper()
-	look, err := f.Look(f.t.Context(), duty("me"), paused)
+	look, err := f.Look(f.t.Context(), f.duty("me"), paused)
 	f.check(err)
 	if !look.OnDuty {
 		f.t.Fatal("not on duty")

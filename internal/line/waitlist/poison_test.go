@@ -147,7 +147,7 @@ func TestPoisonInRedisKeepsNothingBack(t *testing.T) {
 				poison(t.Context(), f.client)
 				promoted := false
 				for range 5 {
-					look, err := f.Look(t.Context(), duty("d"), nil)
+					look, err := f.Look(t.Context(), f.duty("d"), nil)
 					if err != nil {
 						t.Errorf("look: %v", err)
 						break

@@ -2,6 +2,7 @@ package waitlist_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/line/waitlist"
@@ -22,10 +23,12 @@ func TestAnswerBeforeATaskJoins(t *testing.T) {
 // The answers of buckets without waiting tasks expire.
 func TestAnswersOfIdleBucketsExpire(t *testing.T) {
 	t.Parallel()
-	f := onMini(t)
-	f.report(waitlist.Answer{Bucket: "openai", Version: 2, State: []byte("settled"), Sooner: true})
-	f.pass(2 * time.Minute)
-	if keys := f.client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
-		t.Errorf("keys %v are left", keys)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory(t)
+		f.report(waitlist.Answer{Bucket: "openai", Version: 2, State: []byte("settled"), Sooner: true})
+		f.pass(2 * time.Minute)
+		if keys := f.client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+			t.Errorf("keys %v are left", keys)
+		}
+	})
 }

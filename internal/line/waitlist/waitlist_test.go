@@ -2,8 +2,10 @@ package waitlist_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/line/waitlist"
@@ -49,7 +51,7 @@ func TestATaskGoesThroughTheWaitlist(t *testing.T) {
 
 func TestFlowsShareABucket(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
+	inTime(t, func(t *testing.T, f fixture) {
 		t.Helper()
 		flow := func(flow, id string, cost float64) waitlist.Entry {
 			e := entry(id)
@@ -74,7 +76,7 @@ func TestFlowsShareABucket(t *testing.T) {
 
 func TestATaskKeepsItsTag(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
+	inTime(t, func(t *testing.T, f fixture) {
 		t.Helper()
 		f.join(entries("a", "b", "c", "d")...)
 		f.promote(f.due(), "a", "b", "c")
@@ -104,17 +106,19 @@ func TestATagOutlivesItsBucket(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 11 * time.Minute} {
 		t.Run(away.String(), func(t *testing.T) {
 			t.Parallel()
-			f := onMini(t)
-			f.join(entries("a", "b", "c")...)
-			f.promote(f.due(), "a", "b")
-			elsewhere := entry("c")
-			elsewhere.Bucket = "other"
-			f.join(elsewhere)
-			f.report(waitlist.Answer{Bucket: "openai"}, "a", "b")
-			f.pass(away)
-			same(t, "kept", away < time.Minute, f.server.Exists("headway:{wait}:meta:openai"))
-			f.join(entries("d", "e", "c", "f")...)
-			same(t, "order", "c", ids(f.due().Heads, waiting)[0])
+			synctest.Test(t, func(t *testing.T) {
+				f := inMemory(t)
+				f.join(entries("a", "b", "c")...)
+				f.promote(f.due(), "a", "b")
+				elsewhere := entry("c")
+				elsewhere.Bucket = "other"
+				f.join(elsewhere)
+				f.report(waitlist.Answer{Bucket: "openai"}, "a", "b")
+				f.pass(away)
+				same(t, "kept", away < time.Minute, slices.Contains(f.keys(), "headway:{wait}:meta:openai"))
+				f.join(entries("d", "e", "c", "f")...)
+				same(t, "order", "c", ids(f.due().Heads, waiting)[0])
+			})
 		})
 	}
 }
@@ -138,10 +142,10 @@ func TestPausedQueuesArePassedOver(t *testing.T) {
 
 func TestHeadsAreLimited(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, f fixture) {
+	inTime(t, func(t *testing.T, f fixture) {
 		t.Helper()
 		f.join(entries("a", "b", "c", "d")...)
-		few := duty("me")
+		few := f.duty("me")
 		few.Heads, few.Promoted = 2, 1
 		look, err := f.Look(t.Context(), few, nil)
 		f.check(err)
@@ -169,7 +173,7 @@ func TestHeadsOfABucket(t *testing.T) {
 			all = append(all, other)
 		}
 		f.join(all...)
-		some := duty("me")
+		some := f.duty("me")
 		some.Few, some.Some = 1, map[string]int{"other": 3, "unknown": 5}
 		look, err := f.Look(t.Context(), some, []string{"paused"})
 		f.check(err)
