@@ -59,7 +59,7 @@ func numbered(n int) (ids []string) {
 // back to the head of the list.
 func TestServerTakesSeveralTasks(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
+	inTime(t, func(t *testing.T, b *bundle) {
 		t.Helper()
 		ids := numbered(48)
 		b.add(0, ids...)

@@ -8,10 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/headway-go/headway/internal/test/memredis"
 )
 
 // answer is an error reply of Redis.
@@ -180,48 +181,49 @@ func (c recorded) Eval(ctx context.Context, text string, keys []string, args ...
 // This test compares keys, arguments and messages with the scripts of the asynq version in go.mod.
 func TestAsynqsScriptsThatEndDeliveries(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = client.Close() })
-	records := recorded{UniversalClient: client, calls: make(chan script, 10)}
-	began := time.Now().Truncate(time.Second)
-	running := asynq.NewServerFromRedisClient(records, asynq.Config{
-		LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond,
-	})
-	if err := running.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
-		if n, _ := asynq.GetRetryCount(ctx); n == 0 {
-			return errors.New("once")
+	synctest.Test(t, func(t *testing.T) {
+		client := memredis.Serve(t).Client(t)
+		records := recorded{UniversalClient: client, calls: make(chan script, 10)}
+		began := time.Now().Truncate(time.Second)
+		running := asynq.NewServerFromRedisClient(records, asynq.Config{
+			LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond,
+		})
+		if err := running.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+			if n, _ := asynq.GetRetryCount(ctx); n == 0 {
+				return errors.New("once")
+			}
+			return nil
+		})); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(running.Shutdown)
-	task := asynq.NewTask("type", []byte("payload"))
-	info, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{UniversalClient: client}
-	key := "asynq:{default}:t:" + info.ID
+		t.Cleanup(running.Shutdown)
+		task := asynq.NewTask("type", []byte("payload"))
+		info, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{UniversalClient: client}
+		key := "asynq:{default}:t:" + info.ID
 
-	back := <-records.calls
-	writes, _ := back.args[1].([]byte)
-	if at := time.Unix(int64(failedAt(writes)), 0); back.taskKey() != key || at.Before(began) || at.After(time.Now()) {
-		t.Errorf("the key %q, sent back at %v", back.taskKey(), at)
-	}
-	if done, err := s.finished(t.Context(), key, back); err != nil || !done {
-		t.Errorf("sent back: %v, %v", done, err)
-	}
-	if err := asynq.NewInspectorFromRedisClient(client).RunTask("default", info.ID); err != nil {
-		t.Fatal(err)
-	}
-	end := <-records.calls
-	if end.taskKey() != key {
-		t.Errorf("the key %q of %v", end.taskKey(), end)
-	}
-	for _, call := range []script{back, end} {
-		if done, err := s.finished(t.Context(), key, call); err != nil || !done {
-			t.Errorf("gone: %v, %v", done, err)
+		back := <-records.calls
+		writes, _ := back.args[1].([]byte)
+		if at := time.Unix(int64(failedAt(writes)), 0); back.taskKey() != key || at.Before(began) || at.After(time.Now()) {
+			t.Errorf("the key %q, sent back at %v", back.taskKey(), at)
 		}
-	}
+		if done, err := s.finished(t.Context(), key, back); err != nil || !done {
+			t.Errorf("sent back: %v, %v", done, err)
+		}
+		if err := asynq.NewInspectorFromRedisClient(client).RunTask("default", info.ID); err != nil {
+			t.Fatal(err)
+		}
+		end := <-records.calls
+		if end.taskKey() != key {
+			t.Errorf("the key %q of %v", end.taskKey(), end)
+		}
+		for _, call := range []script{back, end} {
+			if done, err := s.finished(t.Context(), key, call); err != nil || !done {
+				t.Errorf("gone: %v, %v", done, err)
+			}
+		}
+	})
 }

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/line/asynqdb"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/memredis"
 )
 
 // guarded is a client of asynq with guards, and its Redis.
@@ -25,24 +25,13 @@ type guarded struct {
 	redis  *redis.Client
 }
 
-// onBothGuarded runs a test on miniredis and on a real Redis, where scripts behave differently.
+// onBothGuarded runs a test in a bubble and on a real Redis, where scripts behave differently.
 func onBothGuarded(t *testing.T, test func(t *testing.T, g guarded)) {
 	t.Helper()
-	for name, address := range map[string]func(*testing.T) string{
-		"miniredis": func(t *testing.T) string { t.Helper(); return "redis://" + miniredis.RunT(t).Addr() },
-		"redis":     func(t *testing.T) string { t.Helper(); return testenv.Redis(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			options, err := redis.ParseURL(address(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := redis.NewClient(options)
-			t.Cleanup(func() { _ = client.Close() })
-			test(t, guarded{t: t, redis: client, client: asynq.NewClientFromRedisClient(asynqdb.ForClient(client))})
-		})
-	}
+	onBoth(t, func(t *testing.T, b *bundle) {
+		t.Helper()
+		test(t, guarded{t: t, redis: b.client, client: asynq.NewClientFromRedisClient(asynqdb.ForClient(b.client))})
+	})
 }
 
 func (g guarded) enqueue(guard asynqdb.Guard, more ...asynq.Option) (holder string, err error) {
@@ -140,23 +129,21 @@ func TestUniqueKeysOfEndedTasksAreForgotten(t *testing.T) {
 // A tick that is no moment of the past does not end its series.
 func TestMalformedTicks(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	server.SetTime(now)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = client.Close() })
-	db := asynqdb.New(client)
-	hour := strconv.FormatInt(now.Add(time.Hour).UnixMilli(), 10) + " @daily"
-	for text, want := range map[string]time.Time{
-		"x": now, "": now, "-5 @daily": now, "99999999999999999 @daily": now, "9223372036854775807 @daily": now,
-		strings.Repeat("9", 400): now, "1e30 @daily": now, hour: now.Add(time.Hour),
-	} {
-		server.HSet("headway:recurring:{default}", "nightly", text)
-		last, clock, err := db.LastTick(t.Context(), "default", "nightly", "@daily")
-		if err != nil || last.MS != want.UnixMilli() || !clock.Equal(now) {
-			t.Errorf("%.40q: %+v at %v, %v; want %v", text, last, clock, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		client, now := memredis.Serve(t).Client(t), time.Now()
+		db := asynqdb.New(client)
+		hour := strconv.FormatInt(now.Add(time.Hour).UnixMilli(), 10) + " @daily"
+		for text, want := range map[string]time.Time{
+			"x": now, "": now, "-5 @daily": now, "99999999999999999 @daily": now, "9223372036854775807 @daily": now,
+			strings.Repeat("9", 400): now, "1e30 @daily": now, hour: now.Add(time.Hour),
+		} {
+			client.HSet(t.Context(), "headway:recurring:{default}", "nightly", text)
+			last, clock, err := db.LastTick(t.Context(), "default", "nightly", "@daily")
+			if err != nil || last.MS != want.UnixMilli() || !clock.Equal(now) {
+				t.Errorf("%.40q: %+v at %v, %v; want %v", text, last, clock, err, want)
+			}
 		}
-	}
+	})
 }
 
 // A tick is enqueued once, even if its task ended long ago, and an earlier tick never after it.

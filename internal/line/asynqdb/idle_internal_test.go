@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/memredis"
 )
 
 const list = "asynq:{default}:pending"
@@ -89,16 +88,10 @@ func TestIdleServerWaits(t *testing.T) {
 	}
 }
 
-// idleServer returns a server of a real Redis whose queue is empty, and that does not look again for an hour.
+// idleServer returns a server whose queue is empty, and that does not look again for an hour.
 func idleServer(t *testing.T) (s *Server, client *redis.Client, queue string, next func() (string, error)) {
 	t.Helper()
-	options, err := redis.ParseURL(testenv.Redis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client = redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
-	queue = uuid.NewString() // all databases of a Redis share their channels
+	client, queue = memredis.Serve(t).Client(t), "queue"
 	s, next = idleIn(t, client, queue)
 	return s, client, queue, next
 }
@@ -123,6 +116,7 @@ func idleIn(t *testing.T, client *redis.Client, queue string) (s *Server, next f
 		if known {
 			return s, next
 		}
+		<-time.After(time.Millisecond)
 	}
 }
 
@@ -130,32 +124,34 @@ func idleIn(t *testing.T, client *redis.Client, queue string) (s *Server, next f
 // message on.
 func TestOneServerIsWoken(t *testing.T) {
 	t.Parallel()
-	first, client, queue, _ := idleServer(t)
-	var full atomic.Bool
-	first.Free = func() int {
-		if full.Load() {
-			return 0
+	synctest.Test(t, func(t *testing.T) {
+		first, client, queue, _ := idleServer(t)
+		var full atomic.Bool
+		first.Free = func() int {
+			if full.Load() {
+				return 0
+			}
+			return 1
 		}
-		return 1
-	}
-	full.Store(true)
-	second, _ := idleIn(t, client, queue)
-	if err := client.SAdd(t.Context(), "asynq:{"+queue+"}:headway_idle", "ended").Err(); err != nil {
-		t.Fatal(err)
-	}
-	before := second.idle.messageCount()
-	add := asynq.NewClientFromRedisClient(ForClient(client))
-	if _, err := add.Enqueue(asynq.NewTask("t", nil), asynq.Queue(queue)); err != nil {
-		t.Fatal(err)
-	}
-	for second.idle.messageCount() == before {
-		second.idle.mu.Lock()
-		news := second.idle.news
-		second.idle.mu.Unlock()
-		if second.idle.messageCount() == before {
-			<-news
+		full.Store(true)
+		second, _ := idleIn(t, client, queue)
+		if err := client.SAdd(t.Context(), "asynq:{"+queue+"}:headway_idle", "ended").Err(); err != nil {
+			t.Fatal(err)
 		}
-	}
+		before := second.idle.messageCount()
+		add := asynq.NewClientFromRedisClient(ForClient(client))
+		if _, err := add.Enqueue(asynq.NewTask("t", nil), asynq.Queue(queue)); err != nil {
+			t.Fatal(err)
+		}
+		for second.idle.messageCount() == before {
+			second.idle.mu.Lock()
+			news := second.idle.news
+			second.idle.mu.Unlock()
+			if second.idle.messageCount() == before {
+				<-news
+			}
+		}
+	})
 }
 
 // Each push of ours ends the wait of an idle server, which would take an hour.
@@ -193,16 +189,20 @@ func TestPushesAreAnnounced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, client, queue, next := idleServer(t)
-			got := make(chan string)
-			go func() {
-				message, err := next()
-				got <- fmt.Sprint(message != "", err)
-			}()
-			push(t, client, queue)
-			if is := <-got; is != "true <nil>" {
-				t.Error(is)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				_, client, queue, next := idleServer(t)
+				got := make(chan string)
+				go func() {
+					message, err := next()
+					got <- fmt.Sprint(message != "", err)
+				}()
+				synctest.Wait()
+				pushed := time.Now()
+				push(t, client, queue)
+				if is := <-got; is != "true <nil>" || !time.Now().Equal(pushed) {
+					t.Errorf("%s after %v", is, time.Since(pushed))
+				}
+			})
 		})
 	}
 }
@@ -210,29 +210,31 @@ func TestPushesAreAnnounced(t *testing.T) {
 // A delayed task that asynq's own forwarder makes pending ends the wait too, and a stopping server does not wait.
 func TestForwardedTasksAreAnnounced(t *testing.T) {
 	t.Parallel()
-	s, client, queue, _ := idleServer(t)
-	stopping, ran := make(chan struct{}), make(chan struct{})
-	s.Stopping = stopping
-	server := asynq.NewServerFromRedisClient(s, asynq.Config{
-		Concurrency: 1, Queues: map[string]int{queue: 1}, LogLevel: asynq.FatalLevel, TaskCheckInterval: time.Millisecond,
-		DelayedTaskCheckInterval: 10 * time.Millisecond,
+	synctest.Test(t, func(t *testing.T) {
+		s, client, queue, _ := idleServer(t)
+		stopping, ran := make(chan struct{}), make(chan struct{})
+		s.Stopping = stopping
+		server := asynq.NewServerFromRedisClient(s, asynq.Config{
+			Concurrency: 1, Queues: map[string]int{queue: 1}, LogLevel: asynq.FatalLevel, TaskCheckInterval: time.Millisecond,
+			DelayedTaskCheckInterval: 10 * time.Millisecond,
+		})
+		handler := func(context.Context, *asynq.Task) error { close(ran); return nil }
+		if err := server.Start(asynq.HandlerFunc(handler)); err != nil {
+			t.Fatal(err)
+		}
+		add := asynq.NewClientFromRedisClient(client)
+		if _, err := add.Enqueue(asynq.NewTask("t", nil), asynq.TaskID("t"), asynq.Queue(queue),
+			asynq.ProcessIn(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		due := redis.Z{Score: 1, Member: "t"}
+		if err := client.ZAdd(t.Context(), keysOf(queue).scheduled(), due).Err(); err != nil {
+			t.Fatal(err)
+		}
+		<-ran
+		close(stopping)
+		server.Shutdown()
 	})
-	handler := func(context.Context, *asynq.Task) error { close(ran); return nil }
-	if err := server.Start(asynq.HandlerFunc(handler)); err != nil {
-		t.Fatal(err)
-	}
-	add := asynq.NewClientFromRedisClient(client)
-	if _, err := add.Enqueue(asynq.NewTask("t", nil), asynq.TaskID("t"), asynq.Queue(queue),
-		asynq.ProcessIn(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	due := redis.Z{Score: 1, Member: "t"}
-	if err := client.ZAdd(t.Context(), keysOf(queue).scheduled(), due).Err(); err != nil {
-		t.Fatal(err)
-	}
-	<-ran
-	close(stopping)
-	server.Shutdown()
 }
 
 // The shape of asynq's scripts: a new version that calls them otherwise is found here.

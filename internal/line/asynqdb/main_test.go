@@ -2,14 +2,16 @@ package asynqdb_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
@@ -27,32 +29,55 @@ type bundle struct {
 	inspector *asynq.Inspector
 }
 
-// onBoth runs a test on miniredis and on a real server.
+// onBoth runs a test in a bubble, and on a real server, where the time that passes must not matter.
 func onBoth(t *testing.T, test func(t *testing.T, b *bundle)) {
 	t.Helper()
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		test(t, setup(t, &redis.Options{Addr: miniredis.RunT(t).Addr()}))
-	})
+	inMemory(t, test)
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		test(t, onRedis(t))
 	})
 }
 
+// inTime runs a test in a bubble, and in the night on a real server.
+func inTime(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	inMemory(t, test)
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		night.Only(t, "leases and pauses of asynq end while a machine stalls")
+		test(t, onRedis(t))
+	})
+}
+
+func inMemory(t *testing.T, test func(t *testing.T, b *bundle)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { test(t, setup(t, memredis.Serve(t).Client(t))) })
+	})
+}
+
 func onRedis(t *testing.T) *bundle {
+	t.Helper()
+	return setup(t, connect(t))
+}
+
+// connect returns a client of a real Redis, which waits for each answer as long as that takes.
+func connect(t *testing.T) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return setup(t, options)
-}
-
-func setup(t *testing.T, options *redis.Options) *bundle {
-	t.Helper()
+	options.ReadTimeout, options.WriteTimeout, options.DialTimeout = -1, -1, time.Hour
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func setup(t *testing.T, client *redis.Client) *bundle {
+	t.Helper()
 	return &bundle{
 		DB: asynqdb.New(client), t: t, client: client,
 		producer: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),

@@ -17,7 +17,7 @@ func TestSnooze(t *testing.T) {
 	for name, attempts := range map[string]int{"with retries left": 3, "on the last attempt": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, b *bundle) {
+			inTime(t, func(t *testing.T, b *bundle) {
 				t.Helper()
 				var snoozes asynqdb.Snoozes
 				waits, until := errors.New("waiting for a while"), time.Now().Add(time.Hour).Truncate(time.Second)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/test/memredis"
 )
 
 func (b *bundle) state(queue, id string) asynqdb.QueueState {
@@ -26,6 +28,7 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bundle) {
 		t.Helper()
+		began := time.Now().Truncate(time.Second)
 		b.add(0, "first", "second", "archived")
 		if err := b.inspector.ArchiveTask(queue, "archived"); err != nil {
 			t.Fatal(err)
@@ -51,8 +54,8 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 			}
 		}
 		state := b.state(queue, "archived")
-		since := time.Since(state.Archived)
-		if state.Before != -1 || !state.Archived.Equal(archived[0].At) || since < 0 || since > time.Minute {
+		if state.Before != -1 || !state.Archived.Equal(archived[0].At) || state.Archived.Before(began) ||
+			state.Archived.After(time.Now()) {
 			t.Errorf("archived: %+v", state)
 		}
 		if diff := cmp.Diff(asynqdb.QueueState{Before: -1}, b.state("other", "first")); diff != "" {
@@ -68,36 +71,38 @@ func TestStateOfAQueueWithoutWorkers(t *testing.T) {
 // asynq shows which worker runs a task in its signs of life, every 5 s.
 func TestStateOfAnActiveTask(t *testing.T) {
 	t.Parallel()
-	b := onRedis(t)
-	began, running, release := time.Now().Truncate(time.Second), make(chan struct{}), make(chan struct{})
-	b.start(func(context.Context, *asynq.Task) error {
-		close(running)
-		<-release
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, memredis.Serve(t).Client(t))
+		began, running, release := time.Now().Truncate(time.Second), make(chan struct{}), make(chan struct{})
+		b.start(func(context.Context, *asynq.Task) error {
+			close(running)
+			<-release
+			return nil
+		})
+		t.Cleanup(func() { close(release) })
+		b.add(0, "active")
+		<-running
+		var state, other asynqdb.QueueState
+		eventually(t, "the server shows its worker", func() bool {
+			state, other = b.state(queue, "active"), b.state("other", "active")
+			return state.Worker != "" && other.Others == 1
+		})
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state.Worker != fmt.Sprintf("%s:%d", host, os.Getpid()) || state.Workers != 1 || state.Others != 0 ||
+			state.Tasks != 1 || state.Stopping != 0 ||
+			state.Before != -1 || state.Paused || state.Started.Before(began) || state.Orphaned(time.Now()) {
+			t.Errorf("%+v", state)
+		}
+		if left := time.Until(state.Lease); left < 0 || left > time.Minute {
+			t.Errorf("the lease ends in %v", left)
+		}
+		if other.Workers != 0 || other.Worker != "" {
+			t.Errorf("another queue: %+v", other)
+		}
 	})
-	t.Cleanup(func() { close(release) })
-	b.add(0, "active")
-	<-running
-	var state, other asynqdb.QueueState
-	eventually(t, "the server shows its worker", func() bool { // its signs of life end while the machine stalls
-		state, other = b.state(queue, "active"), b.state("other", "active")
-		return state.Worker != "" && other.Others == 1
-	})
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if state.Worker != fmt.Sprintf("%s:%d", host, os.Getpid()) || state.Workers != 1 || state.Others != 0 ||
-		state.Tasks != 1 || state.Stopping != 0 ||
-		state.Before != -1 || state.Paused || state.Started.Before(began) || state.Orphaned(time.Now()) {
-		t.Errorf("%+v", state)
-	}
-	if left := time.Until(state.Lease); left < 0 || left > time.Minute {
-		t.Errorf("the lease ends in %v", left)
-	}
-	if other.Workers != 0 || other.Worker != "" {
-		t.Errorf("another queue: %+v", other)
-	}
 }
 
 func TestOrphaned(t *testing.T) {

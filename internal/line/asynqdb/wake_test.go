@@ -7,20 +7,21 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/line/asynqdb"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/network"
 )
 
 // asynq's own server delivers woken tasks before the backlog, in their order.
 func TestWakePassesTheBacklog(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
+	inTime(t, func(t *testing.T, b *bundle) {
 		t.Helper()
 		due, backlog := []string{"due0", "due1", "due2"}, []string{"backlog0", "backlog1", "backlog2", "backlog3"}
 		b.add(time.Hour, due...)
@@ -86,7 +87,7 @@ func TestWakeKeepsTheOrder(t *testing.T) {
 // A task that was woken, delivered and deferred counts as not woken when asynq makes it pending again.
 func TestWakeIgnoresAnEarlierDelivery(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
+	inTime(t, func(t *testing.T, b *bundle) {
 		t.Helper()
 		b.add(time.Hour, "again")
 		b.wake(0, "again")
@@ -131,7 +132,7 @@ func TestWakePassesCorruptTasks(t *testing.T) {
 // The script reads and writes asynq's own data. This test compares it with the asynq version in go.mod.
 func TestWakeKnowsEachState(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bundle) {
+	inTime(t, func(t *testing.T, b *bundle) {
 		t.Helper()
 		want := map[string]asynqdb.Wake{
 			"pending": asynqdb.Away, "active": asynqdb.Active, "scheduled": asynqdb.Woken, "retry": asynqdb.Woken,
@@ -197,18 +198,20 @@ func TestWakeKnowsEachState(t *testing.T) {
 
 func TestErrorsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	b := setup(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
-	server.Close()
-	ctx := t.Context()
-	for name, do := range map[string]func() error{
-		"Wake":     func() error { _, err := b.Wake(ctx, queue, []string{"a"}, 0); return err },
-		"Archived": func() error { _, err := b.Archived(ctx, queue, time.Time{}); return err },
-		"Paused":   func() error { _, err := b.Paused(ctx, []string{queue}); return err },
-		"State":    func() error { _, err := b.State(ctx, queue, "a"); return err },
-	} {
-		if err := do(); err == nil {
-			t.Errorf("%s: no error", name)
+	synctest.Test(t, func(t *testing.T) {
+		server := memredis.Serve(t)
+		b := setup(t, server.Client(t))
+		server.Wire.Set(network.Refuse)
+		ctx := t.Context()
+		for name, do := range map[string]func() error{
+			"Wake":     func() error { _, err := b.Wake(ctx, queue, []string{"a"}, 0); return err },
+			"Archived": func() error { _, err := b.Archived(ctx, queue, time.Time{}); return err },
+			"Paused":   func() error { _, err := b.Paused(ctx, []string{queue}); return err },
+			"State":    func() error { _, err := b.State(ctx, queue, "a"); return err },
+		} {
+			if err := do(); err == nil {
+				t.Errorf("%s: no error", name)
+			}
 		}
-	}
+	})
 }
