@@ -232,7 +232,4 @@ func (f *Fleet) close() {
 	}
 	time.Sleep(settling)
 	f.server.Close()
-	if err := f.trace.close(); err != nil {
-		f.errorf("%v", err)
-	}
 }

@@ -42,9 +42,14 @@ func Run(t *testing.T, play func(f *Fleet), options ...Option) {
 		t.Fatal("headwaytest: Run is called within a play or a bubble of testing/synctest: call it outside of both")
 	}
 	s := settingsOf(t, play, options)
+	tr, err := newTrace()
+	if err != nil {
+		t.Fatalf("headwaytest: %v", err)
+	}
+	defer tr.close(t)
 	b := &bubble{t: t}
 	b.run(func() {
-		f := newFleet(b, s)
+		f := newFleet(b, s, tr)
 		f.play(play)
 		f.close()
 	})
@@ -64,17 +69,14 @@ func (f *Fleet) play(play func(f *Fleet)) {
 }
 
 // newFleet returns a fleet without workers.
-func newFleet(b *bubble, s settings) *Fleet {
+func newFleet(b *bubble, s settings, tr *trace) *Fleet {
 	logging.Disable()               // go-redis reports each dial that fails on the standard error, for the whole program
 	time.Sleep(time.Until(s.begin)) // a bubble begins in the year 2000
 	f := &Fleet{
-		t: b.t, bubble: b, settings: s, began: time.Now(), server: embedded.New(), shared: memstore.New(),
+		t: b.t, bubble: b, settings: s, began: time.Now(), server: embedded.New(), shared: memstore.New(), trace: tr,
 		apis: map[string]*API{}, full: make(chan struct{}), ended: make(chan struct{}), aborted: make(chan struct{}),
 	}
-	var err error
-	if f.trace, err = newTrace(b.t.Name(), f.began); err != nil {
-		f.fatalf("%v", err)
-	}
+	tr.begin(b.t.Name(), f.began)
 	f.faults.ended = map[string]time.Time{}
 	f.observer = connect(network.New(network.NewConditions(0, 0, 0, 0), f.server.Serve))
 	steps := f.server.Commands

@@ -2,12 +2,14 @@ package headwaytest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
@@ -25,15 +27,14 @@ const lineShown = 500
 // each call that reaches a provider and each event of a worker, with its time since the fleet began. The methods of nil
 // do nothing.
 type trace struct {
-	began time.Time
-
 	mu    sync.Mutex // guards what is below
+	began time.Time
 	file  *os.File
 	lines *bufio.Writer
 }
 
-// newTrace returns the trace of the fleet of a test, nil if none is wanted. It adds to the file.
-func newTrace(name string, began time.Time) (*trace, error) {
+// newTrace returns a trace, nil if none is wanted. It adds to the file.
+func newTrace() (*trace, error) {
 	path := os.Getenv(traceFile)
 	if path == "" {
 		return nil, nil //nolint:nilnil // its methods do nothing
@@ -42,9 +43,18 @@ func newTrace(name string, began time.Time) (*trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the file of %s: %w", traceFile, err)
 	}
-	tr := &trace{began: began, file: file, lines: bufio.NewWriterSize(file, 1<<16)}
+	return &trace{file: file, lines: bufio.NewWriter(file)}, nil
+}
+
+// begin begins the trace of the fleet of a test.
+func (tr *trace) begin(name string, began time.Time) {
+	if tr == nil {
+		return
+	}
+	tr.mu.Lock()
+	tr.began = began
+	tr.mu.Unlock()
 	tr.add("fleet", name, "")
-	return tr, nil
 }
 
 // add adds a line. By is the process.
@@ -66,20 +76,17 @@ func (tr *trace) add(kind, by, format string, values ...any) {
 // escape keeps a line one.
 var escape = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\x00", `\0`) //nolint:gochecknoglobals // a constant
 
-// close ends the trace.
-func (tr *trace) close() error {
+// close ends the trace. It fails the test if a part is not written.
+func (tr *trace) close(t *testing.T) {
+	t.Helper()
 	if tr == nil {
-		return nil
+		return
 	}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if err := tr.lines.Flush(); err != nil {
-		return fmt.Errorf("write the trace: %w", err)
+	if err := errors.Join(tr.lines.Flush(), tr.file.Close()); err != nil {
+		t.Errorf("headwaytest: write the trace: %v", err)
 	}
-	if err := tr.file.Close(); err != nil {
-		return fmt.Errorf("write the trace: %w", err)
-	}
-	return nil
 }
 
 // redis returns how Redis serves the connections of a process.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -314,6 +315,13 @@ func wrongArguments() []wrong {
 			t.Helper()
 			headwaytest.Run(t, nil)
 		}},
+		{
+			name: "a trace nowhere", want: "headwaytest: open the file of HEADWAY_TRACE: open ", run: func(t *testing.T) {
+				t.Helper()
+				t.Setenv("HEADWAY_TRACE", filepath.Join(t.TempDir(), "nowhere", "trace"))
+				headwaytest.Run(t, func(*headwaytest.Fleet) { t.Error("play runs") })
+			},
+		},
 	}
 }
 
