@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/documents/mongoerr"
 	"github.com/headway-go/headway/reservations/internal/stored"
 )
 
@@ -91,14 +92,16 @@ func returned(clock any, id int64) bson.D {
 func (s *Store) read(ctx context.Context, name string, id int64) (state, error) {
 	var raw bson.Raw
 	var clock time.Time
-	err := s.send(ctx, name, func(ctx context.Context) (err error) {
-		fields := options.FindOne().SetProjection(returned("$$NOW", id))
-		raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, fields).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			raw = nil
-			clock, err = s.serverClock(ctx, name)
-		}
-		return err
+	err := s.send(ctx, name, func(ctx context.Context) error {
+		return mongoerr.Repeatedly(ctx, func() (err error) {
+			fields := options.FindOne().SetProjection(returned("$$NOW", id))
+			raw, err = s.buckets.FindOne(ctx, bson.D{to("_id", name)}, fields).Raw()
+			if errors.Is(err, mongo.ErrNoDocuments) {
+				raw = nil
+				clock, err = s.serverClock(ctx, name)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		if u := (*bucket.UnavailableError)(nil); errors.As(err, &u) {

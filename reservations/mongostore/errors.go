@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/documents/mongoerr"
 )
 
@@ -37,7 +38,7 @@ func isOfOneDocument(err error) bool {
 // isRefusal says whether a server turned the command away before it did anything.
 func isRefusal(err error) bool {
 	var ce mongo.CommandError
-	return isOfOneDocument(err) || errors.As(err, &ce) && slices.Contains([]int32{
+	return isOfOneDocument(err) || mongoerr.Undone(err) || errors.As(err, &ce) && slices.Contains([]int32{
 		9, 59, 73, // FailedToParse, CommandNotFound, InvalidNamespace
 		13, 18, // Unauthorized, AuthenticationFailed
 		10107, 13435, // NotWritablePrimary, NotPrimaryNoSecondaryOk
@@ -81,19 +82,24 @@ var errLost = errors.New("another process was faster")
 // answersWithin is how recently a server that is not away has answered, when a call times out.
 const answersWithin = time.Second
 
-// send calls the server and says what is known of a failure. The error matches errLost, or is an UnavailableError.
+// send calls the server, again where the server rolled the call back, and says what is known of a failure. The error
+// matches errLost, or is an UnavailableError.
 func (s *Store) send(ctx context.Context, name string, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return &bucket.UnavailableError{
 			Bucket: name, Applied: bucket.AppliedNo, BucketOnly: s.isSlowAlone(err), Err: err,
 		}
 	}
-	watched, counter := withSent(ctx)
-	err := call(watched)
-	sent := counter.Load()
-	if sent > 0 {
-		s.monitored.Store(true)
-	}
+	var sent int32
+	undone := func(err error) bool { return sent == 1 && mongoerr.Undone(err) }
+	err := pause.Briefly(ctx, undone, func() error {
+		watched, counter := withSent(ctx)
+		err := call(watched)
+		if sent = counter.Load(); sent > 0 {
+			s.monitored.Store(true)
+		}
+		return err
+	})
 	lost := errors.Is(err, mongo.ErrNoDocuments) || mongoerr.Conflict(err)
 	if err == nil || lost {
 		s.answered.Store(time.Now().UnixNano())

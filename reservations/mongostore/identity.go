@@ -25,7 +25,7 @@ func (s *Store) Identity(ctx context.Context) (reservations.Identity, error) {
 	var document struct {
 		ID string `bson:"id"`
 	}
-	err := mongoerr.Patiently(func() error {
+	err := mongoerr.Upsert(ctx, func() error {
 		return kept.FindOneAndUpdate(ctx, bson.D{to("_id", s.buckets.Name())},
 			bson.D{to("$setOnInsert", bson.D{to("id", uuid.NewString())})},
 			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Decode(&document)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/headway-go/headway/internal/documents/mongoerr"
@@ -25,7 +26,7 @@ func (s *Store) SetOverride(ctx context.Context, set reservations.Override) erro
 	if err != nil {
 		return err
 	}
-	err = mongoerr.Patiently(func() (err error) {
+	err = mongoerr.Upsert(ctx, func() (err error) {
 		_, err = s.overrides.ReplaceOne(ctx, bson.D{to("_id", override.ID)}, override, options.Replace().SetUpsert(true))
 		return err
 	})
@@ -37,7 +38,11 @@ func (s *Store) SetOverride(ctx context.Context, set reservations.Override) erro
 
 // UnsetOverride takes an override back, and says whether there was one. Errors as for SetOverride.
 func (s *Store) UnsetOverride(ctx context.Context, limit, key, meter string) (bool, error) {
-	result, err := s.overrides.DeleteOne(ctx, bson.D{to("_id", stored.OverrideID(limit, key, meter))})
+	var result *mongo.DeleteResult
+	err := mongoerr.UnlessApplied(ctx, func() (err error) {
+		result, err = s.overrides.DeleteOne(ctx, bson.D{to("_id", stored.OverrideID(limit, key, meter))})
+		return err
+	})
 	if err != nil {
 		which := reservations.Override{Limit: limit, Key: key, Meter: meter}
 		return false, fmt.Errorf("%w: unset override %v: %w", reservations.ErrUnavailable, which, err)
@@ -51,10 +56,13 @@ func (s *Store) UnsetOverride(ctx context.Context, limit, key, meter string) (bo
 func (s *Store) Overrides(ctx context.Context) ([]reservations.Override, error) {
 	var raw []bson.Raw
 	sorted := options.Find().SetSort(bson.D{to("limit", 1), to("key", 1), to("meter", 1)})
-	found, err := s.overrides.Find(ctx, bson.D{}, sorted)
-	if err == nil {
-		err = found.All(ctx, &raw)
-	}
+	err := mongoerr.Repeatedly(ctx, func() error {
+		found, err := s.overrides.Find(ctx, bson.D{}, sorted)
+		if err == nil {
+			err = found.All(ctx, &raw)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: list overrides: %w", reservations.ErrUnavailable, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/documents/mongoerr"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -93,7 +94,11 @@ func (s *Store) EnsureIndexes(ctx context.Context) error {
 		Keys:    bson.D{to(fieldExpires, 1)},
 		Options: options.Index().SetName(fieldExpires).SetExpireAfterSeconds(0),
 	}
-	if _, err := s.buckets.Indexes().CreateOne(ctx, ttl); err != nil {
+	err := mongoerr.Repeatedly(ctx, func() error {
+		_, err := s.buckets.Indexes().CreateOne(ctx, ttl)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("%w: create the TTL index of %s: %w", reservations.ErrUnavailable, s.buckets.Name(), err)
 	}
 	return nil

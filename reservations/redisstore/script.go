@@ -11,6 +11,8 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/calls/lua"
+	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/calls/rediserr"
 )
 
 // The keys, below root. All times are whole microseconds of Redis's clock, in 16 digits.
@@ -64,7 +66,8 @@ const (
 	writing kind = true
 )
 
-// once is a command that the client does not repeat: a swap whose answer is lost may have been applied.
+// once is a command that the client does not repeat: a swap whose answer is lost may have been applied. Store.call
+// repeats it where the server turned it away.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.
@@ -102,11 +105,20 @@ func (s *Store) run(
 
 // call sends one command and returns when ctx is done: the client itself may wait for as long as its read timeout.
 func (s *Store) call(ctx context.Context, k kind, args ...any) ([]any, error) {
-	cmd := redis.NewCmd(ctx, args...)
-	var sent redis.Cmder = cmd
-	if k == writing {
-		sent = once{cmd}
+	if k == reading {
+		cmd := redis.NewCmd(ctx, args...)
+		return s.process(ctx, cmd, cmd)
 	}
+	var answer []any
+	err := pause.Briefly(ctx, rediserr.TurnedAway, func() (err error) {
+		cmd := redis.NewCmd(ctx, args...)
+		answer, err = s.process(ctx, cmd, once{cmd})
+		return err
+	})
+	return answer, err
+}
+
+func (s *Store) process(ctx context.Context, cmd *redis.Cmd, sent redis.Cmder) ([]any, error) {
 	done := make(chan error, 1)
 	go func() { done <- s.client.Process(ctx, sent) }()
 	select {

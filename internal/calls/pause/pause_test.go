@@ -40,3 +40,41 @@ func TestUntil(t *testing.T) {
 		}
 	})
 }
+
+func TestBriefly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy, broken := errors.New("busy"), errors.New("broken")
+		transient := func(err error) bool { return errors.Is(err, busy) }
+		for _, c := range []struct {
+			name    string
+			answers []error // of the calls; the last one repeats
+			want    error
+			calls   int
+		}{
+			{"good at once", []error{nil}, nil, 1},
+			{"busy twice", []error{busy, busy, nil}, nil, 3},
+			{"broken", []error{broken}, broken, 1},
+			{"busy, then broken", []error{busy, broken, nil}, broken, 2},
+			{"busy for ever", []error{busy}, busy, 8},
+		} {
+			calls, began := 0, time.Now()
+			err := pause.Briefly(t.Context(), transient, func() error {
+				calls++
+				return c.answers[min(calls, len(c.answers))-1]
+			})
+			if !errors.Is(err, c.want) || calls != c.calls || time.Since(began) >= 2*time.Second {
+				t.Errorf("%s: %v after %d calls in %v", c.name, err, calls, time.Since(began))
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		if err := pause.Briefly(ctx, transient, func() error {
+			calls++
+			cancel()
+			return busy
+		}); !errors.Is(err, busy) || calls != 1 {
+			t.Errorf("after the end of its context: %v, %d calls", err, calls)
+		}
+	})
+}

@@ -15,6 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/headway-go/headway/internal/documents/mongoerr"
 )
 
 // Store keeps keys by the hashes of their secrets.
@@ -129,8 +131,11 @@ type document struct {
 }
 
 func (s inMongo) Put(ctx context.Context, hash string, key Key) error {
-	_, err := s.keys.ReplaceOne(ctx, bson.D{{Key: "_id", Value: hash}}, document{Hash: hash, Key: key},
-		options.Replace().SetUpsert(true))
+	err := mongoerr.Upsert(ctx, func() error {
+		_, err := s.keys.ReplaceOne(ctx, bson.D{{Key: "_id", Value: hash}}, document{Hash: hash, Key: key},
+			options.Replace().SetUpsert(true))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("store key %s: %w", key.ID, err)
 	}
@@ -138,30 +143,37 @@ func (s inMongo) Put(ctx context.Context, hash string, key Key) error {
 }
 
 func (s inMongo) Delete(ctx context.Context, hash string) error {
-	if _, err := s.keys.DeleteOne(ctx, bson.D{{Key: "_id", Value: hash}}); err != nil {
+	err := mongoerr.Repeatedly(ctx, func() error {
+		_, err := s.keys.DeleteOne(ctx, bson.D{{Key: "_id", Value: hash}})
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("delete key %s: %w", IDOf(hash), err)
 	}
 	return nil
 }
 
 func (s inMongo) All(ctx context.Context) (map[string]Key, error) {
-	found, err := s.keys.Find(ctx, bson.D{})
+	var stored []bson.Raw
+	err := mongoerr.Repeatedly(ctx, func() error {
+		found, err := s.keys.Find(ctx, bson.D{})
+		if err == nil {
+			err = found.All(ctx, &stored)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the keys: %w", err)
 	}
-	defer func() { _ = found.Close(context.WithoutCancel(ctx)) }()
 	all := map[string]Key{}
 	var faults []error
-	for found.Next(ctx) {
+	for _, raw := range stored {
 		var d document
-		if err := found.Decode(&d); err != nil {
+		if err := bson.Unmarshal(raw, &d); err != nil {
 			faults = append(faults, fmt.Errorf("a key can't be read: %w", err))
 			continue
 		}
 		all[d.Hash] = d.Key
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("read the keys: %w", err)
 	}
 	return all, errors.Join(faults...)
 }

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/documents"
 	"github.com/headway-go/headway/internal/documents/mongoerr"
 )
@@ -60,7 +61,11 @@ func (c collection) EnsureIndexes(ctx context.Context) error {
 			Options: options.Index().SetName(fieldGroup),
 		},
 	}
-	if _, err := c.in.Indexes().CreateMany(ctx, models); err != nil {
+	err := mongoerr.Repeatedly(ctx, func() error {
+		_, err := c.in.Indexes().CreateMany(ctx, models)
+		return err
+	})
+	if err != nil {
 		return c.unavailable("create the indexes of", err)
 	}
 	return nil
@@ -97,15 +102,19 @@ func (c collection) Get(ctx context.Context, keys []string, bodies bool) (map[st
 func (c collection) find(
 	ctx context.Context, filter any, o *options.FindOptionsBuilder,
 ) (found []documents.Document, err error) {
-	cursor, err := c.in.Find(ctx, filter, o)
+	err = mongoerr.Repeatedly(ctx, func() error {
+		found = nil
+		cursor, failed := c.in.Find(ctx, filter, o)
+		if failed != nil {
+			return failed
+		}
+		defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+		for cursor.Next(ctx) {
+			found = append(found, decode(cursor.Current))
+		}
+		return cursor.Err()
+	})
 	if err != nil {
-		return nil, c.unavailable("read", err)
-	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	for cursor.Next(ctx) {
-		found = append(found, decode(cursor.Current))
-	}
-	if err = cursor.Err(); err != nil {
 		return nil, c.unavailable("read", err)
 	}
 	return found, nil
@@ -180,7 +189,11 @@ func timesFilter(r documents.Times) bson.M {
 }
 
 func (c collection) Count(ctx context.Context, r documents.Times) (int, error) {
-	n, err := c.in.CountDocuments(ctx, timesFilter(r))
+	var n int64
+	err := mongoerr.Repeatedly(ctx, func() (err error) {
+		n, err = c.in.CountDocuments(ctx, timesFilter(r))
+		return err
+	})
 	if err != nil {
 		return 0, c.unavailable("count", err)
 	}
@@ -188,24 +201,63 @@ func (c collection) Count(ctx context.Context, r documents.Times) (int, error) {
 }
 
 func (c collection) Delete(ctx context.Context, key, version string) (bool, error) {
-	found, err := c.in.DeleteOne(ctx, bson.M{fieldKey: key, fieldVersion: version})
+	var found *mongo.DeleteResult
+	err := mongoerr.UnlessApplied(ctx, func() (err error) {
+		found, err = c.in.DeleteOne(ctx, bson.M{fieldKey: key, fieldVersion: version})
+		return err
+	})
 	if err != nil {
 		return false, c.unavailable("delete in", err)
 	}
 	return found.DeletedCount > 0, nil
 }
 
-func (c collection) Put(ctx context.Context, writes []documents.Write) []error {
-	errs := make([]error, len(writes))
-	var models []mongo.WriteModel
-	var of []int
-	for i, w := range writes {
-		if errs[i] = w.Check(); errs[i] == nil {
-			models, of = append(models, modelOf(w)), append(of, i)
+// commandBytes bounds the documents of one command. The driver splits larger commands, and then an error does not say
+// which parts were written. The server allows 48 MB.
+const commandBytes = 32 << 20
+
+// commands splits writes into commands of the driver, by their indexes: new documents are inserted, others updated.
+func commands(writes []documents.Write, errs []error) (all [][]int) {
+	for _, added := range []bool{true, false} {
+		var of []int
+		size := 0
+		for i, w := range writes {
+			if errs[i] != nil || (w.Old == "") != added {
+				continue
+			}
+			bytes := len(w.Head) + len(w.Body)
+			if len(of) > 0 && size+bytes > commandBytes {
+				all, of, size = append(all, of), nil, 0
+			}
+			of, size = append(of, i), size+bytes
+		}
+		if len(of) > 0 {
+			all = append(all, of)
 		}
 	}
-	if len(models) == 0 {
-		return errs
+	return all
+}
+
+func (c collection) Put(ctx context.Context, writes []documents.Write) []error {
+	errs := make([]error, len(writes))
+	for i, w := range writes {
+		errs[i] = w.Check()
+	}
+	for _, of := range commands(writes, errs) {
+		// Writes that the server rolled back are sent again.
+		_ = pause.Briefly(ctx, func(error) bool { return len(of) > 0 }, func() error {
+			of = c.put(ctx, writes, of, errs)
+			return errAgain
+		})
+	}
+	return errs
+}
+
+// put sends some writes in one command. It returns the writes that changed nothing and may be sent again.
+func (c collection) put(ctx context.Context, writes []documents.Write, of []int, errs []error) (again []int) {
+	models := make([]mongo.WriteModel, len(of))
+	for n, i := range of {
+		models[n], errs[i] = modelOf(writes[i]), nil
 	}
 	result, err := c.in.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	bulk, single := errors.AsType[mongo.BulkWriteException](err)
@@ -213,25 +265,34 @@ func (c collection) Put(ctx context.Context, writes []documents.Write) []error {
 	case err == nil:
 	case single && bulk.WriteConcernError == nil:
 		for _, e := range bulk.WriteErrors {
-			if errs[of[e.Index]] = c.unavailable("write to", e); mongoerr.Conflict(e) {
-				errs[of[e.Index]] = documents.ErrConflict
+			i := of[e.Index]
+			if errs[i] = c.unavailable("write to", e); mongoerr.Conflict(e) {
+				errs[i] = documents.ErrConflict
+			} else if mongoerr.Undone(e) {
+				again = append(again, i)
 			}
 		}
 	case mongoerr.TooLarge(err) && len(models) > 1: // together
 		for _, i := range of {
 			errs[i] = c.Put(ctx, writes[i:i+1])[0]
 		}
-		return errs
+		return nil
 	default:
 		for _, i := range of {
 			errs[i] = c.unavailable("write to", err)
+		}
+		if !single && mongoerr.Undone(err) {
+			again = of
 		}
 	}
 	if result != nil {
 		c.undo(ctx, writes, of, errs, result.UpsertedIDs)
 	}
-	return errs
+	return again
 }
+
+// errAgain stands for the errors of the writes of one command.
+var errAgain = errors.New("some writes were rolled back")
 
 // undo deletes documents that a write has made, although it should have changed a stored one: MongoDB deleted that one
 // after it was read.
