@@ -176,3 +176,33 @@ func TestRefundsWhileTasksHold(t *testing.T) {
 		})
 	}
 }
+
+// A wait of a few nanoseconds is rounding: the task begins at once, and a refund comes after it. A longer one is a
+// hold: a refund before its end comes back only as far as its provider has room, so that no more starts beside it.
+func TestAWaitThatIsRounding(t *testing.T) {
+	t.Parallel()
+	seven := limitOf(perSecond("tokens", 7, 7, inf))
+	full := time.Duration(math.Ceil(10.5 / 7 * float64(time.Second))) // again, after a charge above the capacity
+	for _, c := range []struct {
+		early, hold time.Duration
+		beside      bucket.State
+	}{
+		{0, 0, started},
+		{time.Nanosecond, 0, started},
+		{10 * time.Nanosecond, 0, started},
+		{11 * time.Nanosecond, 11 * time.Nanosecond, reserved},
+		{time.Millisecond, time.Millisecond, reserved},
+	} {
+		step := bucket.Rules(seven)
+		b, _ := bucket.Step(bucket.Bucket{}, step, clock(0), start(10.5))
+		at := clock(0).Add(full - c.early)
+		b, o := bucket.Step(b, step, at, promoted(10.5))
+		if !o.Started() || o.Hold != c.hold || o.HoldEnd().IsZero() != (c.hold == 0) {
+			t.Errorf("%v early: %+v, hold end %v, want a hold of %v", c.early, o, o.HoldEnd(), c.hold)
+		}
+		b, _ = bucket.Step(b, step, at, settle(10.5)) // of the first call
+		if _, o = bucket.Step(b, step, at, start(7)); o.State != c.beside {
+			t.Errorf("%v early: beside it %+v, want %s", c.early, o, c.beside)
+		}
+	}
+}

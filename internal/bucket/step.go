@@ -37,7 +37,8 @@ const (
 	OpRefresh Op = "refresh"
 )
 
-// atOnce is a wait that counts as none: rounding must not refuse a task that comes back at its RetryAt.
+// atOnce is a wait that counts as none: rounding must not refuse a task that comes back at its RetryAt. The task begins
+// at once, so that a refund that follows it comes after its start.
 const atOnce = 10 * time.Nanosecond
 
 // Request is one thing asked of a bucket.
@@ -238,11 +239,19 @@ func (b *Bucket) start(l Limit, r Request) Answer {
 		return Answer{State: StateStarted}
 	case w <= Hold:
 		b.take(r, w)
-		return Answer{State: StateStarted, Hold: w}
+		return Answer{State: StateStarted, Hold: exact(w)}
 	case r.Promoted:
 		return Answer{State: StateWaiting, RetryAt: b.At.Add(w)}
 	}
 	return b.reserve(l, r, w)
+}
+
+// exact is a hold, or none where the wait counts as none: take keeps nothing for such a hold.
+func exact(w time.Duration) time.Duration {
+	if w <= atOnce {
+		return 0
+	}
+	return w
 }
 
 // decides is the balance that decides whether the task may start. Promised tokens do not delay a promoted task, nor an

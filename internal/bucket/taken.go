@@ -41,7 +41,7 @@ func roundUp(at time.Time, step time.Duration) time.Time { return at.Add(step - 
 
 // HoldEnd is when the hold of a start ends, for its settlement: see Request.HoldEnd. Zero for a start without a hold.
 func (a Answer) HoldEnd() time.Time {
-	if a.Hold <= atOnce {
+	if a.Hold == 0 {
 		return time.Time{}
 	}
 	return roundUp(a.At.Add(a.Hold), holdStep)
