@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -22,7 +23,7 @@ func TestHostileAnswersKeepTheBounds(t *testing.T) {
 	amounts := []float64{0, -1, 1e-300, 1, 4, 5, 1e15, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64}
 	times := []time.Duration{0, 1, -1, time.Millisecond, time.Second, time.Hour, math.MaxInt64, math.MinInt64}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for seed := range uint64(50) {
+	for seed := range seeded.Range(t, 50) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		now, b := start, bucket.Bucket{}
 		check := func(what string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -199,7 +200,7 @@ func TestAdaptiveFaultsNameTheField(t *testing.T) {
 // rates in force brought.
 func TestAdaptiveHoldsItsBounds(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		m := perSecond("tokens", rapid.SampledFrom([]float64{.1, 1, 20}).Draw(t, "least"), 0, inf)
 		m.Capacity = m.Rate * rapid.SampledFrom([]float64{.5, 1, 60}).Draw(t, "capacity")
 		m.Adaptive.Max = m.Rate * rapid.SampledFrom([]float64{1, 2, 50}).Draw(t, "max")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -18,7 +19,7 @@ func TestBucketStaysFinite(t *testing.T) {
 	if testing.Short() {
 		lives = 300
 	}
-	for seed := range lives {
+	for seed := range seeded.Range(t, lives) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l, now := extremeLimit(r), time.UnixMilli(1_800_000_000_000)
 		var b bucket.Bucket

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/inside"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -33,7 +34,7 @@ func TestHistoriesKeepTheLimits(t *testing.T) {
 	if testing.Short() {
 		histories = historiesFew
 	}
-	for seed := range uint64(histories) {
+	for seed := range seeded.Range(t, histories) {
 		h := newHistory(seed)
 		h.live(t.Context())
 		if h.fault == "" {

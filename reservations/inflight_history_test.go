@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -151,7 +152,7 @@ func (f *fleetOfCalls) actions() map[string]func(*rapid.T) {
 // lease, and all slots are back within 26 seconds.
 func TestCallsInFlightHistories(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		f := &fleetOfCalls{now: rapid.Float64Range(0, 60).Draw(t, "begins")}
 		for _, most := range rapid.SliceOfN(rapid.IntRange(2, 6), 1, 2).Draw(t, "calls") {
 			f.limits = append(f.limits, limitOf(perSecond("tokens", 10, 10, inf), reservations.InFlight(most)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -68,8 +69,8 @@ func TestNoLossExceedsTheLimit(t *testing.T) {
 		histories = 500
 	}
 	losses := 0
-	for seed := range histories {
-		r := rand.New(rand.NewPCG(7, uint64(seed)))
+	for seed := range seeded.Range(t, histories) {
+		r := rand.New(rand.NewPCG(7, seed))
 		losses += loseBuckets(t, r, fmt.Sprintf("seed %d", seed))
 	}
 	if losses < histories {

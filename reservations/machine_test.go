@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -426,14 +427,14 @@ func (m *machine) disturb(t *rapid.T, n int) {
 // In any window of time no more starts than the limits allow, whatever is asked in whatever order.
 func TestStepKeepsThePromise(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) { t.Repeat(newMachine(t).actions()) })
+	seeded.Check(t, func(t *rapid.T) { t.Repeat(newMachine(t).actions()) })
 }
 
 // A call that used nothing leaves its bucket as if it had never started, but for what comes back in a hold: at its end
 // the provider is full.
 func TestUnusedStartsComeBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		m := newMachine(t)
 		m.limits = m.limits[:1] // a capacity that shrinks leaves no room for what holds
 		m.limit = m.limits[0]

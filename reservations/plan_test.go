@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -85,7 +86,7 @@ func TestPlan(t *testing.T) {
 // waits.
 func TestPlanAgreesWithStep(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		m := newMachine(t)
 		m.disturb(t, rapid.IntRange(0, 30).Draw(t, "requests"))
 		b, l, now := m.bucket, m.limit, clock(m.now)

@@ -252,6 +252,7 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 		waits = append(waits, o)
 	}
 	const seconds = 30
+	r := rand.New(rand.NewPCG(1, 1))
 	for range seconds * 10 {
 		for range 4 {
 			ask(chargeOf("hot", 1))
@@ -265,7 +266,7 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 				ask(w.Charge)
 			}
 		}
-		l.now = l.now.Add(time.Duration(90+rand.IntN(20)) * time.Millisecond)
+		l.now = l.now.Add(time.Duration(90+r.IntN(20)) * time.Millisecond)
 	}
 	if most := 20 + 40.*seconds*1.05; starts < 0.9*40*seconds || starts > most {
 		t.Errorf("%v of %v started", starts, 40*seconds)

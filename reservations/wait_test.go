@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 )
@@ -186,7 +187,7 @@ func TestWaitForNothing(t *testing.T) {
 // provider has room for all that comes back.
 func TestAllOrNothing(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	seeded.Check(t, func(r *rapid.T) {
 		var limits []reservations.Limit
 		for k := range rapid.IntRange(2, 4).Draw(r, "limits") {
 			limits = append(limits, reservations.Limit{Name: string(rune('a' + k)), Meters: []reservations.Meter{{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/products/judge"
+	"github.com/headway-go/headway/internal/test/seeded"
 )
 
 // began is the moment at which all histories begin.
@@ -195,7 +196,7 @@ func TestLateRefundsOfOtherBuckets(t *testing.T) {
 // the bucket lets start. When all is settled, the bucket has as much as the provider, or a little less.
 func TestLateRefundsKeepTheLimit(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(1000) {
+	for seed := range seeded.Range(t, 1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f := bucket.Filling{Rate: 1 + 20*r.Float64(), Capacity: 5 + 100*r.Float64()}
 		if seed%4 == 0 {

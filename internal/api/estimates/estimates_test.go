@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/api/estimates"
+	"github.com/headway-go/headway/internal/test/seeded"
 )
 
 // distributions are distributions of the ratio of used to estimated tokens.
@@ -82,7 +83,7 @@ func TestFollowsAChange(t *testing.T) {
 
 func TestHistogramIsNeverNonsense(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		var h estimates.Histogram
 		for _, r := range rapid.SliceOf(rapid.Float64()).Draw(t, "ratios") {
 			h.Add(r)
@@ -107,7 +108,7 @@ func TestHistogramIsNeverNonsense(t *testing.T) {
 
 func TestQuantileIsWithinABin(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		ratios := rapid.SliceOfN(rapid.Float64Range(1./200, 200), 1, 300).Draw(t, "ratios")
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
 		var h estimates.Histogram
@@ -143,7 +144,7 @@ func drawCounts(t *rapid.T, name string) *estimates.Counts {
 
 func TestMergingIsCommutative(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		a, b, c := drawCounts(t, "a"), drawCounts(t, "b"), drawCounts(t, "c")
 		merged := func(all ...*estimates.Counts) (sum estimates.Counts) {
 			for _, one := range all {
@@ -164,7 +165,7 @@ func TestMergingIsCommutative(t *testing.T) {
 // Whatever was observed, reservations stay within their bounds.
 func TestScaleIsBounded(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		l, err := estimates.New(estimates.Config{Quantile: rapid.Float64Range(0, 1).Draw(t, "q")})
 		if err != nil {
 			t.Fatal(err)

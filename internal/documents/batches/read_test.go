@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/test/seeded"
 )
 
 // fill stores results of the lines 1 to n; every tenth failed.
@@ -153,7 +154,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	line := 0
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		line++
 		want := batches.Result{
 			Batch: "b", Line: line, CustomID: rapid.String().Draw(t, "id"), Model: rapid.String().Draw(t, "model"),

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headway-go/headway/internal/documents"
+	"github.com/headway-go/headway/internal/test/seeded"
 )
 
 // shortHistories is how many histories a short run has.
@@ -23,7 +24,7 @@ const shortHistories = 20
 func model(t *testing.T, c documents.Collection) {
 	t.Helper()
 	var histories atomic.Int64
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		n := histories.Add(1)
 		if testing.Short() && n > shortHistories {
 			return

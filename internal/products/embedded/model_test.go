@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/headway-go/headway/internal/test/seeded"
 )
 
 // TestRandomCommandsAnswerAsRedis runs random commands on a real Redis and in memory, half of them from a script.
 func TestRandomCommandsAnswerAsRedis(t *testing.T) {
 	t.Parallel()
 	actual, memory := twoRedis(t)
-	rapid.Check(t, func(rt *rapid.T) {
+	seeded.Check(t, func(rt *rapid.T) {
 		answer(t, actual, command{"FLUSHDB"})
 		answer(t, memory, command{"FLUSHDB"})
 		for range rapid.IntRange(1, 60).Draw(rt, "commands") {

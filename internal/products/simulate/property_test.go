@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/products/simulate"
+	"github.com/headway-go/headway/internal/test/seeded"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -80,7 +81,7 @@ func (w world) starts(t *rapid.T, config simulate.Config) (all []start, r simula
 // No window of any length has more starts than the capacity and what came back in it: counted by sums alone.
 func TestNoWindowHasTooManyStarts(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		w := worlds(3).Draw(t, "world")
 		all, r := w.starts(t, simulate.Config{})
 		if len(all) != len(w.calls) || r.Done != len(w.calls) {
@@ -101,7 +102,7 @@ func TestNoWindowHasTooManyStarts(t *testing.T) {
 // While calls wait, no token is lost: a call starts as soon as a meter that is written down here has its tokens.
 func TestABacklogUsesEverything(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		w := worlds(1).Draw(t, "world")
 		all, _ := w.starts(t, simulate.Config{})
 		balance := w.capacity
@@ -130,7 +131,7 @@ func TestABacklogUsesEverything(t *testing.T) {
 // Within a flow, calls start in the order of their arrival.
 func TestFlowsAreFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		w := worlds(4).Draw(t, "world")
 		all, _ := w.starts(t, simulate.Config{Slots: rapid.IntRange(0, 20).Draw(t, "slots")})
 		last := map[string]int{}
@@ -147,7 +148,7 @@ func TestFlowsAreFirstComeFirstServed(t *testing.T) {
 // Flows of equal weight that all wait have started about the same number of tokens at any time.
 func TestEqualFlowsShareEvenly(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		flows := rapid.IntRange(2, 6).Draw(t, "flows")
 		w := worlds(flows).Draw(t, "world")
 		w.limit.Meters[0].Capacity = reservations.None
@@ -185,7 +186,7 @@ func TestEqualFlowsShareEvenly(t *testing.T) {
 // A larger limit lets no call of one flow start later.
 func TestALargerPlanIsNoSlower(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		w := worlds(1).Draw(t, "world")
 		before, _ := w.starts(t, simulate.Config{})
 		w.limit = simulate.Doubled(w.limit)
@@ -205,7 +206,7 @@ func TestALargerPlanIsNoSlower(t *testing.T) {
 // few slots, refusals, and charges that are nearly nothing. No more calls run at once than there are slots.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	seeded.Check(t, func(t *rapid.T) {
 		w := worlds(3).Draw(t, "world")
 		tiny := rapid.Bool().Draw(t, "tiny")
 		w.limit.Shards = rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "shards")
