@@ -32,7 +32,8 @@ func answers(t *testing.T, all ...bson.D) (*mongostore.Store, func() []string) {
 func TestDeadlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, sent := answers(t, testenv.Deadlock(), testenv.Found(), testenv.Deadlock(), testenv.Deadlock(), testenv.Wrote())
+		store, sent := answers(t,
+			testenv.Deadlock(), testenv.Found(), testenv.Deadlock(), testenv.Deadlock(), testenv.Wrote())
 		o, err := bucket.Apply(t.Context(), store, bucket.Rules(limit), "", request(1))
 		if err != nil || !o[0].Started() {
 			t.Errorf("%+v, %v", o, err)

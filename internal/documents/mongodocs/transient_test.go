@@ -37,7 +37,9 @@ func TestTransientErrorsOfWrites(t *testing.T) {
 		want    []error
 	}{
 		"a deadlock of the command": {
-			[]bson.D{testenv.Deadlock(), testenv.Deadlock(), testenv.Wrote()}, []string{"insert", "insert", "insert"}, []error{nil, nil},
+			[]bson.D{testenv.Deadlock(), testenv.Deadlock(), testenv.Wrote()},
+			[]string{"insert", "insert", "insert"},
+			[]error{nil, nil},
 		},
 		"a deadlock of one write": {
 			[]bson.D{refused(1, 1, "deadlock detected"), testenv.Wrote()}, []string{"insert", "insert"}, []error{nil, nil},
