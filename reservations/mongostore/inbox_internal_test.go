@@ -25,8 +25,8 @@ func newRivals(t *testing.T) *rivals {
 	t.Helper()
 	r := &rivals{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	db := testenv.Database(t)
-	r.one = New(db, Options{}).WithClock(func() time.Time { return r.now })
-	r.other = New(db, Options{}).WithClock(func() time.Time { return r.now })
+	r.one = New(db, Options{}).WithClock(func() time.Time { return r.now }).WithPatience(time.Minute)
+	r.other = New(db, Options{}).WithClock(func() time.Time { return r.now }).WithPatience(time.Minute)
 	return r
 }
 

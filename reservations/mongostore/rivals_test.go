@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/headway-go/headway/internal/bucket"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/mongostore"
@@ -28,11 +29,13 @@ func daily(capacity float64) reservations.Limit {
 }
 
 // sent counts the commands of a client. Before, where it is set, is called before each command leaves. Repeats has each
-// update count as one that the driver repeated.
+// update count as one that the driver repeated. Hasty clients look for a server for as long as those of Connect, and no
+// longer.
 type sent struct {
 	reads, writes atomic.Int64
 	before        func(*event.CommandStartedEvent)
 	repeats       bool
+	hasty         bool
 }
 
 func (c *sent) all() int64 { return c.reads.Load() + c.writes.Load() }
@@ -43,6 +46,9 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 	settings, err := mongostore.ClientOptions(uri)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !c.hasty {
+		testenv.Patient(settings)
 	}
 	ours := settings.Monitor
 	started := func(ctx context.Context, e *event.CommandStartedEvent) {
@@ -65,7 +71,7 @@ func (c *sent) open(t *testing.T, uri, name string) *mongostore.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
-	return mongostore.New(client.Database(name), mongostore.Options{})
+	return mongostore.New(client.Database(name), mongostore.Options{}).WithPatience(time.Minute)
 }
 
 func apply(
@@ -84,7 +90,7 @@ func tryApply(
 	t *testing.T, store reservations.Store, limit reservations.Limit, requests []bucket.Request,
 ) (outcomes []bucket.Answer, err error) {
 	t.Helper()
-	for range 5 {
+	for range 30 {
 		outcomes, err = bucket.Apply(t.Context(), store, bucket.Rules(limit), "", requests)
 		if u, ok := errors.AsType[*bucket.UnavailableError](err); !ok || u.Applied != bucket.AppliedNo {
 			break
@@ -93,19 +99,25 @@ func tryApply(
 	return outcomes, err
 }
 
+// steadyClock returns a clock for stores that stands still: with the server's clock, a store reads again after a second
+// without a call.
+func steadyClock() func() time.Time {
+	now := time.Now()
+	return func() time.Time { return now }
+}
+
 func TestLoneProcessSendsOneCommandACall(t *testing.T) {
 	t.Parallel()
 	const calls = 200
 	uri, name := testenv.Mongo(t)
 	var c sent
-	store, began := c.open(t, uri, name), time.Now()
+	store := c.open(t, uri, name).WithClock(steadyClock())
 	for i := range int64(calls) {
 		if o := apply(t, store, limit, request(1)...); o.Bucket.Version != i+1 {
 			t.Fatalf("call %d: version %d", i, o.Bucket.Version)
 		}
 	}
-	stalls := int64(time.Since(began) / time.Second) // a store reads again after a second without a call
-	if c.writes.Load() != calls || c.reads.Load() > calls/10+stalls {
+	if c.writes.Load() != calls || c.reads.Load() > 5 {
 		t.Errorf("%d reads and %d writes for %d calls", c.reads.Load(), c.writes.Load(), calls)
 	}
 }
@@ -124,7 +136,8 @@ func TestProcessesInTurnSendFewCommands(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			var c sent
-			stores := []*mongostore.Store{c.open(t, uri, name), c.open(t, uri, name)}
+			now := steadyClock()
+			stores := []*mongostore.Store{c.open(t, uri, name).WithClock(now), c.open(t, uri, name).WithClock(now)}
 			l := limit
 			l.Name = strings.ReplaceAll(what, " ", "-")
 			for call := range calls {
@@ -240,7 +253,7 @@ func TestCutBetweenReadAndWrite(t *testing.T) {
 	uri, _ := testenv.Mongo(t)
 	other := mongostore.New(connect(t, uri).Database(name), mongostore.Options{})
 	apply(t, other, daily(5), request(1)...)
-	c := sent{before: func(e *event.CommandStartedEvent) {
+	c := sent{hasty: true, before: func(e *event.CommandStartedEvent) {
 		if e.CommandName == "findAndModify" {
 			proxy.Cut()
 		}
@@ -315,11 +328,17 @@ func TestSwapsFollowTheServersClock(t *testing.T) {
 			behind, excess = append(behind, now.Sub(o.At)), append(excess, now.Sub(o.At)-took-last)
 		}
 	}
-	if len(behind) < 250 {
+	if len(behind) == 0 {
 		t.Fatalf("%d reads, %d writes", c.reads.Load(), c.writes.Load())
 	}
-	late := slices.Sorted(slices.Values(excess[len(excess)-100:]))
-	if first := slices.Min(behind); first < 0 || late[50] > 30*time.Millisecond {
-		t.Errorf("swaps were behind by %v at least, the last ones by %v more than two calls take", first, late[50])
+	if first := slices.Min(behind); first < 0 {
+		t.Errorf("a swap was ahead of the server's clock by %v", -first)
+	}
+	if night.Part(t, "how far swaps are behind depends on the machine") {
+		return
+	}
+	late := slices.Sorted(slices.Values(excess[len(excess)-min(100, len(excess)):]))
+	if median := late[len(late)/2]; median > 30*time.Millisecond {
+		t.Errorf("the last swaps were behind by %v more than two calls take", median)
 	}
 }

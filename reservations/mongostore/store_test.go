@@ -22,7 +22,7 @@ func connect(tb testing.TB, uri string) *mongo.Client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), time.Minute)
 		defer cancel()
 		if err := client.Disconnect(ctx); err != nil {
 			tb.Error(err)
@@ -43,11 +43,13 @@ func instance(tb testing.TB, now func() time.Time) storetest.Instance {
 	tb.Helper()
 	uri, name := testenv.Mongo(tb)
 	store := mongostore.New(connect(tb, uri).Database(name), mongostore.Options{}).WithClock(now)
+	store.WithPatience(time.Minute)
 	return storetest.Instance{
 		Store: store,
 		Peer: func(t *testing.T) reservations.Store {
 			t.Helper()
-			return mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).WithClock(now)
+			peer := mongostore.New(connect(t, uri).Database(name), mongostore.Options{}).WithClock(now)
+			return peer.WithPatience(time.Minute)
 		},
 	}
 }
