@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"errors"
 	"math"
 	"strconv"
 	"sync"
@@ -18,12 +17,17 @@ import (
 	"github.com/headway-go/headway/reservations/storetest"
 )
 
+// patience is for a machine that stalls: as long clients and stores of tests wait and compete.
+const patience = time.Minute
+
 func connect(tb testing.TB, url string) *redis.Client {
 	tb.Helper()
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = patience, patience, patience
+	options.PoolTimeout = patience
 	client := redis.NewClient(options)
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
@@ -36,7 +40,7 @@ func open(tb testing.TB, url string) *redisstore.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return store
+	return store.WithPatience(patience)
 }
 
 // rivals are two stores of one server that loses nothing, as two processes have them, and the client of the first.
@@ -49,7 +53,7 @@ func rivals(t *testing.T) (client *redis.Client, store, rival *redisstore.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, store, rival
+	return client, store.WithPatience(patience), rival
 }
 
 // Pools of connections, as options of a URL. A call holds a connection while it waits for other calls of its bucket.
@@ -103,7 +107,7 @@ func TestConformanceLive(t *testing.T) {
 }
 
 // A Limiter has one call of a bucket at a time, which may wait for other processes with a connection of its own. With
-// fewer connections than buckets, all calls are answered. On a busy machine a few may give up.
+// fewer connections than buckets, all calls are answered.
 func TestMoreBucketsThanConnections(t *testing.T) {
 	t.Parallel()
 	const processes, buckets, calls = 3, 60, 5
@@ -112,7 +116,7 @@ func TestMoreBucketsThanConnections(t *testing.T) {
 	if err := redisstore.NeverLost(t.Context(), connect(t, url)); err != nil {
 		t.Fatal(err)
 	}
-	var answered, gaveUp [buckets]atomic.Int64
+	var answered [buckets]atomic.Int64
 	var all sync.WaitGroup
 	for range processes {
 		store := open(t, url)
@@ -120,33 +124,25 @@ func TestMoreBucketsThanConnections(t *testing.T) {
 			all.Go(func() {
 				for range calls {
 					_, err := bucket.Apply(t.Context(), store, bucket.Rules(daily()), strconv.Itoa(key), []bucket.Request{start(1)})
-					switch {
-					case err == nil:
-						answered[key].Add(1)
-					case errors.Is(err, reservations.ErrUnavailable):
-						gaveUp[key].Add(1) // it may have started
-					default:
+					if err != nil {
 						t.Error(err)
+						return
 					}
+					answered[key].Add(1)
 				}
 			})
 		}
 	}
 	all.Wait()
-	var unanswered int64
 	for key := range buckets {
 		b, _, err := bucket.Read(t.Context(), open(t, url), "daily", strconv.Itoa(key))
 		if err != nil || len(b.Meters) != 1 {
 			t.Fatalf("bucket %d: %+v, %v", key, b.Meters, err)
 		}
 		started := int64(math.Round(100 - b.Meters[0].Started))
-		if more := started - answered[key].Load(); more < 0 || more > gaveUp[key].Load() {
+		if started != answered[key].Load() {
 			t.Errorf("bucket %d: %d tokens started, %d calls answered", key, started, answered[key].Load())
 		}
-		unanswered += gaveUp[key].Load()
-	}
-	if unanswered > processes*buckets*calls/10 {
-		t.Errorf("%d calls gave up", unanswered)
 	}
 }
 
@@ -200,39 +196,10 @@ func TestExpiry(t *testing.T) {
 	if err := redisstore.NeverLost(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, store, limit, start(5), start(15)) // full in 2 s
-	if kept := client.PTTL(t.Context(), "headway:{buckets}:bucket:api").Val(); kept < 50*time.Second ||
-		kept > 62*time.Second {
-		t.Errorf("the bucket is kept for %v, want 62s", kept)
-	}
-}
-
-// A process that wrote last decides without a read; what another process writes between is never overlooked.
-func TestALoneProcessSendsOneScriptACall(t *testing.T) {
-	t.Parallel()
-	client, store, rival := rivals(t)
-	for range 3 {
-		apply(t, store, daily(), allow(1))
-	}
-	var sent atomic.Int64
-	client.AddHook(hook{func(redis.Cmder) { sent.Add(1) }})
-	for range 20 {
-		apply(t, store, daily(), allow(1))
-	}
-	if n := sent.Load(); n > 30 { // a busy machine may let the memory grow old
-		t.Errorf("20 calls sent %d scripts", n)
-	}
-	started := 23
-	for i := range 100 {
-		from := reservations.Store(store)
-		if i%3 == 0 {
-			from = rival
-		}
-		if apply(t, from, daily(), allow(1)).Started() {
-			started++
-		}
-	}
-	if started != 100 {
-		t.Errorf("%d of 100 tokens started", started)
+	o := apply(t, store, limit, start(5), start(15)) // full in 2 s
+	kept := client.PTTL(t.Context(), "headway:{buckets}:bucket:api").Val()
+	passed := client.Time(t.Context()).Val().Sub(o.At)
+	if kept > 62*time.Second || kept < 62*time.Second-passed-time.Millisecond {
+		t.Errorf("the bucket is kept for %v after %v, want 62s", kept, passed)
 	}
 }

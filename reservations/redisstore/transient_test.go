@@ -2,16 +2,12 @@ package redisstore_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/bucket"
-	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
 
@@ -61,19 +57,7 @@ func TestTransientErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				<-time.After(10 * 366 * 24 * time.Hour) // bubbles begin in 2000, when times have a digit less
-				server := embedded.New()
-				defer server.Close()
-				client := redis.NewClient(&redis.Options{
-					DisableIdentity:          true,
-					MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-					Dialer: func(context.Context, string, string) (net.Conn, error) {
-						here, there := net.Pipe()
-						server.Serve(there)
-						return here, nil
-					},
-				})
-				defer func() { _ = client.Close() }()
+				client := inBubble(t)()
 				store, err := redisstore.OpenNew(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)

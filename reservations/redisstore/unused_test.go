@@ -6,47 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/internal/test/testenv"
-	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/redisstore"
 )
-
-// In a Redis that the program has just started, nothing is to be waited for.
-func TestOpenNew(t *testing.T) {
-	t.Parallel()
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	client := connect(t, server.URL())
-	slots := reservations.Limit{Name: "slots", Meters: []reservations.Meter{reservations.InFlight(1)}}
-	store, err := redisstore.OpenNew(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := reservations.New(store, []reservations.Limit{slots}, reservations.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, refused := limiter.Allow(t.Context(), reservations.Charge{Limit: "slots"}); refused != nil || !g.Started() {
-		t.Errorf("%+v, %v", g, refused)
-	}
-	client.FlushAll(t.Context())
-	if store, err = redisstore.Open(t.Context(), client); err != nil { // the Redis has lost a call that runs
-		t.Fatal(err)
-	}
-	if limiter, err = reservations.New(store, []reservations.Limit{slots}, reservations.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if g, err := limiter.Allow(t.Context(), reservations.Charge{Limit: "slots"}); err != nil || g.Started() {
-		t.Errorf("%+v, %v", g, err)
-	}
-	if v, err := limiter.View(t.Context(), "slots", ""); err != nil || v.Forgotten < 20*time.Second {
-		t.Errorf("%+v, %v", v, err)
-	}
-}
 
 // A Redis that was never used since it was started begins with that moment, and one that was emptied with the present.
 func TestAnUnusedRedis(t *testing.T) {
