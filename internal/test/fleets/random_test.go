@@ -42,6 +42,21 @@ type randomFleet struct {
 	perSecond      float64 // zero means a backlog
 	faults         []string
 	kills          map[int]int // of each worker, without the ones after which it was started again
+	slow           []slowTime
+}
+
+// slowTime is a time in which calls may begin later than the buckets decided.
+type slowTime struct {
+	from, until time.Duration // of violations that it explains
+	late        time.Duration // how late calls begin at most
+}
+
+// slowly notes that each message of some processes takes longer for a time. Between the moment at which a bucket decides
+// and the call are at most three messages: the one that brings a bucket in Redis to its call in the queue, the swap, and
+// its answer. The last late call meets the next one, which waits at most for a third of a capacity of five seconds.
+func (f *randomFleet) slowly(from, d, more time.Duration) {
+	late := 3 * more
+	f.slow = append(f.slow, slowTime{from: from, until: from + d + late + hold + 2*time.Second, late: late})
 }
 
 func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -85,10 +100,6 @@ func newRandomFleet(seed uint64) *randomFleet {
 	for range one(r, 0, 0, 1, 1, 2, 3) {
 		f.faults = append(f.faults, one(r, "kill", "restart", "cut off", "slow", "redis down", "redis hangs", "redis loses",
 			"store down", "store hangs", "store loses", "redis slow", "faster", "slower"))
-	}
-	if slices.Contains(f.faults, "slow") || slices.Contains(f.faults, "redis slow") {
-		// Answers of the buckets take longer for a time. The last call of that time meets the next one.
-		f.provider.Slack = time.Second / 2
 	}
 	return f
 }
@@ -147,6 +158,13 @@ func (f *randomFleet) plan(fleet *headwaytest.Fleet, api *headwaytest.API, fault
 	at := time.Duration(f.Float64() * float64(20*time.Second))
 	d := one(f.Rand, 500*time.Millisecond, 4*time.Second, 15*time.Second)
 	n := f.IntN(f.workers)
+	const ofWorker, ofRedis = 200 * time.Millisecond, 50 * time.Millisecond
+	switch fault {
+	case "slow":
+		f.slowly(at, d, ofWorker)
+	case "redis slow":
+		f.slowly(at, d, ofRedis)
+	}
 	fleet.At(at, func() {
 		switch fault {
 		case "kill", "restart":
@@ -162,7 +180,7 @@ func (f *randomFleet) plan(fleet *headwaytest.Fleet, api *headwaytest.API, fault
 		case "cut off":
 			fleet.Worker(n).CutOff(d)
 		case "slow":
-			fleet.Worker(n).Slow(200*time.Millisecond, d)
+			fleet.Worker(n).Slow(ofWorker, d)
 		case "redis down":
 			fleet.Redis.Down(d)
 		case "redis hangs":
@@ -170,7 +188,7 @@ func (f *randomFleet) plan(fleet *headwaytest.Fleet, api *headwaytest.API, fault
 		case "redis loses":
 			fleet.Redis.Lose(.02, d)
 		case "redis slow":
-			fleet.Redis.Slow(50*time.Millisecond, d)
+			fleet.Redis.Slow(ofRedis, d)
 		case "store down":
 			fleet.Store.Down(d)
 		case "store hangs":
@@ -204,14 +222,52 @@ func (f *randomFleet) change(fleet *headwaytest.Fleet, api *headwaytest.API, fas
 }
 
 // exceeded reports whether calls exceeded the limit. A call may arrive sooner after its start than others did: up to a
-// millisecond of refill is no excess.
+// millisecond of refill is no excess, and in a slow time what comes back while calls are late.
 func (f *randomFleet) exceeded(r headwaytest.Report) bool {
 	seen := r.Providers["api"]
-	return r.Violations > len(seen.Violations) || slices.ContainsFunc(seen.Violations, func(v headwaytest.Violation) bool {
-		at := slices.IndexFunc(f.api.Meters, func(m reservations.Meter) bool { return m.Name == v.Meter })
-		m := f.api.Meters[at]
-		return m.Period == 0 || v.Need-v.Had > m.Rate*float64(time.Millisecond)/float64(m.Period)
-	})
+	return r.Violations > len(seen.Violations) || slices.ContainsFunc(seen.Violations, f.isExcess)
+}
+
+func (f *randomFleet) isExcess(v headwaytest.Violation) bool {
+	m := f.api.Meters[slices.IndexFunc(f.api.Meters, func(m reservations.Meter) bool { return m.Name == v.Meter })]
+	if m.Period == 0 {
+		return true
+	}
+	rate, late := m.Rate/m.Period.Seconds(), time.Millisecond
+	if slices.Contains(f.faults, "faster") {
+		rate *= 2
+	}
+	for _, s := range f.slow {
+		if v.At >= s.from && v.At <= s.until {
+			late = max(late, s.late)
+		}
+	}
+	return v.Need-v.Had > rate*late.Seconds()
+}
+
+// What a slow time explains is bounded, and so is the time.
+func TestWhatSlowAnswersExplain(t *testing.T) {
+	t.Parallel()
+	f := &randomFleet{api: limit(perSecond(2, 4), reservations.InFlight(3))}
+	f.slowly(10*time.Second, 4*time.Second, 50*time.Millisecond)
+	for _, c := range []struct {
+		meter  string
+		at     time.Duration
+		excess float64
+		want   bool
+	}{
+		{"requests", 5 * time.Second, .0019, false},
+		{"requests", 5 * time.Second, .01, true},
+		{"requests", 12 * time.Second, .299, false}, // 150 ms of refill
+		{"requests", 12 * time.Second, .31, true},
+		{"requests", 16 * time.Second, .299, false},
+		{"requests", 17 * time.Second, .299, true},
+		{reservations.MeterInFlight, 12 * time.Second, 1, true},
+	} {
+		if v := (headwaytest.Violation{At: c.at, Meter: c.meter, Need: 1 + c.excess, Had: 1}); f.isExcess(v) != c.want {
+			t.Errorf("%+v: excess %v", v, !c.want)
+		}
+	}
 }
 
 func (f *randomFleet) String() string {
