@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Settle replaces the estimates by what the call used, in every limit that has the meter. Nil, and a meter that is not
@@ -14,6 +15,7 @@ import (
 // The error names each amount that can't be, and matches ErrInvalidCharge or ErrUnknownMeter. The other meters are
 // settled all the same.
 func (g *Grant) Settle(ctx context.Context, used Tokens) error {
+	ended := g.starts.clock.earliest(time.Now())
 	charged := g.charged()
 	shares := g.starts.shares(ctx, charged.charges(), used)
 	if used == nil {
@@ -21,7 +23,7 @@ func (g *Grant) Settle(ctx context.Context, used Tokens) error {
 	}
 	return g.correct(ctx, charged, func(ctx context.Context, c claim) settlement {
 		share := shares[c.Charge.Bucket()]
-		o, err := g.starts.Settle(ctx, c.Charge, share, c.settlementID(g.id))
+		o, err := g.starts.settle(ctx, c.Charge, share, c.settlementID(g.id), ended)
 		return settlement{charge: c.Charge, used: share, outcome: o, err: err}
 	})
 }

@@ -35,6 +35,13 @@ const (
 // The error names each amount that can't be: negative, not a number, or of a meter that the limit does not have. It
 // matches as for Ask. The other meters are settled all the same.
 func (b *buckets) Settle(ctx context.Context, c Charge, used Tokens, id string) (Outcome, error) {
+	return b.settle(ctx, c, used, id, time.Time{})
+}
+
+// settle is Settle for a call that ended at a moment of the store's clock; zero where it is not known.
+func (b *buckets) settle(
+	ctx context.Context, c Charge, used Tokens, id string, ended time.Time,
+) (Outcome, error) {
 	limit, err := b.bucket(ctx, c)
 	if err != nil {
 		return Outcome{}, err
@@ -47,7 +54,7 @@ func (b *buckets) Settle(ctx context.Context, c Charge, used Tokens, id string) 
 			back[k] = min(0, back[k])
 		}
 	}
-	return b.correct(ctx, rules, c, bucket.Request{Tokens: back}, faults, id)
+	return b.correct(ctx, rules, c, bucket.Request{Tokens: back, Ended: ended}, faults, id)
 }
 
 // keeps says whether a settlement gives nothing back to the meter.

@@ -48,6 +48,18 @@ func (c *storeClock) moment(asked, came, at time.Time) (decided, latest time.Tim
 	return within(latest.Add((c.least-c.most)/2), asked, came), latest
 }
 
+// earliest is the earliest moment of the store's clock that it can be at a moment of this machine's clock; zero where no
+// answer was seen.
+func (c *storeClock) earliest(here time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen.IsZero() {
+		return time.Time{}
+	}
+	aged := max(0, here.Sub(c.seen)) / agesBy
+	return c.store.Add(here.Sub(c.here) - c.most - aged)
+}
+
 func within(t, first, last time.Time) time.Time {
 	if t.Before(first) {
 		return first

@@ -81,8 +81,10 @@ func (l *Limiter) Allow(ctx context.Context, charges ...Charge) (*Grant, error) 
 		g.claims[i].Charge.Shard = c.Shard
 	}
 	stopped, err := admit(g.claims, func(c *claim) (err error) {
+		asked := time.Now()
 		if c.Outcome, err = l.starts.one(ctx, c.Charge, bucket.Request{Op: bucket.OpAllow}); err == nil {
-			c.Charge, c.Decided = c.Outcome.Charge, time.Now()
+			c.Charge = c.Outcome.Charge
+			c.Decided, _ = l.starts.clock.moment(asked, time.Now(), c.Outcome.At)
 		}
 		return err
 	})

@@ -90,11 +90,18 @@ func (w *lateWorld) call(tokens, used float64, lasts, late time.Duration) {
 		w.provider.Add(-tokens)
 	})
 	w.plan(comes.Add(lasts), func() { w.provider.Add(tokens - used) })
-	w.plan(comes.Add(lasts+late), func() {
-		w.ask(bucket.Request{
-			Op: bucket.OpSettle, ID: id, Tokens: []float64{tokens - used}, Late: late, HoldEnd: a.HoldEnd(),
-		})
-	})
+	// Settlements that were sent before know how old they are. First ones know when the call ended, and are exact where
+	// that is more than LateMost ago.
+	settlement := bucket.Request{Op: bucket.OpSettle, ID: id, Tokens: []float64{tokens - used}, HoldEnd: a.HoldEnd()}
+	if w.IntN(2) == 0 {
+		settlement.Late = late
+	} else {
+		if late <= bucket.LateMost {
+			late = 0
+		}
+		settlement.Ended = comes.Add(lasts - w.duration(0, time.Millisecond, 20*time.Millisecond))
+	}
+	w.plan(comes.Add(lasts+late), func() { w.ask(settlement) })
 }
 
 // unmade asks for a start whose call is not made. It is given back some time after the call could begin.

@@ -81,10 +81,15 @@ func raised(peaks []Peak, since time.Time, more float64) []Peak {
 
 // gone is since when a provider has had what a request gives back.
 func (b *Bucket) gone(r Request) time.Time {
-	if r.Op == OpSettle && !r.Began.IsZero() {
+	since := b.At.Add(-r.Late)
+	switch {
+	case r.Op != OpSettle:
+	case !r.Began.IsZero():
 		return r.Began
+	case !r.Ended.IsZero() && r.Ended.Before(since) && b.At.Sub(r.Ended) > LateMost:
+		return r.Ended
 	}
-	return b.At.Add(-r.Late)
+	return since
 }
 
 // returns is how much of n tokens a provider has kept that it has had since a moment.

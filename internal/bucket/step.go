@@ -71,6 +71,9 @@ type Request struct {
 	Began time.Time
 	// Late is how long ago the call of an OpSettle ended, zero for a moment ago.
 	Late time.Duration
+	// Ended is when the call of an OpSettle ended at the earliest, on the store's clock; zero where it is not known. It
+	// counts if it is more than LateMost ago: because the process stalled, or because the store took long.
+	Ended time.Time
 	// ID distinguishes settlements: a settlement whose ID the bucket remembers changes nothing. Zero for none.
 	ID int64
 	// HoldEnd is the HoldEnd of the start that an OpSettle gives tokens back of: they hold no longer. Zero for none.
