@@ -8,19 +8,37 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/calls/roundtrip"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/network"
 )
+
+// away returns a client of a Redis in memory at a distance, and the wire between them. It tries nothing again.
+func away(t *testing.T) (*redis.Client, *network.Wire) {
+	t.Helper()
+	wire := network.New(network.NewConditions(1, 1, time.Millisecond, 2*time.Millisecond), memredis.Open(t).Serve)
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Dialer: wire.Dial, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client, wire
+}
 
 // Each caller gets its own answer or error, even if the server has not cached the script yet.
 func TestScriptsThatShareARoundTrip(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = client.Close() })
+	synctest.Test(t, scriptsThatShareARoundTrip)
+}
+
+func scriptsThatShareARoundTrip(t *testing.T) {
+	client, wire := away(t)
 	together := roundtrip.Share(client)
 	echo := redis.NewScript(`if ARGV[1] == "7" then return redis.error_reply("SEVEN") end return KEYS[1] .. ARGV[1]`)
 	for range 3 {
@@ -38,7 +56,7 @@ func TestScriptsThatShareARoundTrip(t *testing.T) {
 		}
 		callers.Wait()
 	}
-	server.Close()
+	wire.Set(network.Refuse)
 	var callers sync.WaitGroup
 	for range 10 {
 		callers.Go(func() {
@@ -58,9 +76,11 @@ func TestScriptsThatShareARoundTrip(t *testing.T) {
 // Scripts that run at the same time share round trips.
 func TestScriptsShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = client.Close() })
+	synctest.Test(t, scriptsShareRoundTrips)
+}
+
+func scriptsShareRoundTrips(t *testing.T) {
+	client, _ := away(t)
 	pipes := &pipes{}
 	client.AddHook(pipes)
 	echo := redis.NewScript(`return ARGV[1]`)

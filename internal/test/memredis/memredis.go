@@ -1,23 +1,39 @@
-// Package memredis gives tests a Redis in memory.
+// Package memredis gives tests a Redis in memory, without a socket. It works in testing/synctest bubbles too.
 package memredis
 
 import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/network"
 )
 
 // Start returns a client of a Redis of its own. Both end with the test.
-func Start(t *testing.T) *redis.Client {
-	t.Helper()
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	client := server.Connect()
-	t.Cleanup(func() { _ = client.Close() })
+func Start(tb testing.TB) *redis.Client {
+	tb.Helper()
+	return Connect(tb, Open(tb))
+}
+
+// Open returns a Redis that ends with the test.
+func Open(tb testing.TB) *embedded.Redis {
+	tb.Helper()
+	server := embedded.New()
+	tb.Cleanup(server.Close)
+	return server
+}
+
+// Connect returns another client of a Redis. It ends with the test. It waits for each answer as long as that takes:
+// outside of a bubble, a machine that is busy must not end a wait.
+func Connect(tb testing.TB, server *embedded.Redis) *redis.Client {
+	tb.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
+		Dialer:                   network.New(network.NewConditions(0, 0, 0, 0), server.Serve).Dial,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
