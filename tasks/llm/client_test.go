@@ -13,12 +13,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/hibiken/asynq"
 
+	"github.com/headway-go/headway/internal/test/memhttp"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
@@ -44,6 +46,17 @@ func provider(tb testing.TB, config llm.Config, handle http.HandlerFunc) *llm.Cl
 		tb.Fatal(err)
 	}
 	tb.Cleanup(client.Close)
+	return client
+}
+
+// inMemory is provider without a socket, for bubbles.
+func inMemory(tb testing.TB, config llm.Config, handle http.HandlerFunc) *llm.Client {
+	tb.Helper()
+	config.BaseURL, config.APIKey, config.HTTPClient = memhttp.URL+"/v1", secret, memhttp.Start(tb, handle)
+	client, err := llm.NewClient(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return client
 }
 
@@ -439,11 +452,15 @@ func TestBrokenConnection(t *testing.T) {
 
 func TestTimeoutAndCancellation(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, timeoutAndCancellation)
+}
+
+func timeoutAndCancellation(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}
-	used, err := run(t.Context(), provider(t, llm.Config{Timeout: time.Second}, hang), newChat(t, hello))
+	used, err := run(t.Context(), inMemory(t, llm.Config{Timeout: time.Second}, hang), newChat(t, hello))
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("timeout: used %v, %v", used, err)
 	}
@@ -452,7 +469,7 @@ func TestTimeoutAndCancellation(t *testing.T) {
 		cancel()
 		hang(w, r)
 	}
-	used, err = run(ctx, provider(t, llm.Config{}, cancelled), newChat(t, hello))
+	used, err = run(ctx, inMemory(t, llm.Config{}, cancelled), newChat(t, hello))
 	if !errors.Is(err, context.Canceled) || used != nil {
 		t.Errorf("cancelled: used %v, %v", used, err)
 	}

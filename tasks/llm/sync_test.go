@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,14 +43,24 @@ func recorded(t *testing.T, name string) http.Header {
 // observe makes one call with recorded headers in its answer, and returns the observation of Run, or nil.
 func observe(t *testing.T, config llm.Config, status int, headers string, meters ...string) *reservations.Observation {
 	t.Helper()
-	client := provider(t, config, func(w http.ResponseWriter, _ *http.Request) {
+	var saw *reservations.Observation
+	synctest.Test(t, func(t *testing.T) { saw = observed(t, config, status, headers, meters...) })
+	return saw
+}
+
+// took is how long the provider of observed needs for its answer.
+const took = 3 * time.Second
+
+func observed(t *testing.T, config llm.Config, status int, headers string, meters ...string) *reservations.Observation {
+	t.Helper()
+	client := inMemory(t, config, func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(took)
 		maps.Copy(w.Header(), recorded(t, headers))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, done)
 	})
 	var saw *reservations.Observation
-	began := time.Now()
 	_, err := client.Run(t.Context(), newChat(t, hello, meters...), nil, nil, func(o reservations.Observation) {
 		if saw != nil {
 			t.Error("told twice")
@@ -59,8 +70,8 @@ func observe(t *testing.T, config llm.Config, status int, headers string, meters
 	if failed, ok := errors.AsType[*llm.Error](err); status != http.StatusOK && (!ok || failed.StatusCode != status) {
 		t.Fatal(err)
 	}
-	if saw != nil && (saw.Age <= 0 || saw.Age > time.Since(began)) {
-		t.Errorf("age %v", saw.Age)
+	if saw != nil && saw.Age != took {
+		t.Errorf("age %v, want %v", saw.Age, took)
 	}
 	return saw
 }

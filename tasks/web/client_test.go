@@ -11,10 +11,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headway-go/headway/internal/test/memhttp"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
@@ -309,7 +311,22 @@ func TestRefusalWhosePageBreaksOff(t *testing.T) {
 	}
 }
 
-func TestBrokenCalls(t *testing.T) {
+var (
+	taken = []reservations.Charge{
+		{Limit: "tenant", Tokens: reservations.Tokens{"a": 2}}, {Limit: "api", Tokens: reservations.Tokens{"b": 1}},
+	}
+	unused = reservations.Tokens{"a": 0, "b": 0}
+)
+
+// use runs a request that has taken, and returns the reported usage, or nil.
+func use(ctx context.Context, client *web.Client, r web.Request) (used reservations.Tokens, err error) {
+	r.Taken = taken
+	_, err = client.Run(ctx, r, func(u reservations.Tokens) { used = u })
+	return used, err
+}
+
+// Without a connection no charge is used.
+func TestNoConnection(t *testing.T) {
 	t.Parallel()
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -320,15 +337,7 @@ func TestBrokenCalls(t *testing.T) {
 	if err = listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	taken := []reservations.Charge{
-		{Limit: "tenant", Tokens: reservations.Tokens{"a": 2}}, {Limit: "api", Tokens: reservations.Tokens{"b": 1}},
-	}
-	run := func(ctx context.Context, client *web.Client, r web.Request) (used reservations.Tokens, err error) {
-		r.Taken = taken
-		_, err = client.Run(ctx, r, func(u reservations.Tokens) { used = u })
-		return used, err
-	}
-	used, err := run(t.Context(), newClient(t, web.Config{AllowHosts: []string{address}}),
+	used, err := use(t.Context(), newClient(t, web.Config{AllowHosts: []string{address}}),
 		web.Request{URL: "http://" + address + "/?key=" + secret})
 	if err == nil || errors.Is(err, tasks.ErrPermanent) || strings.Contains(err.Error(), secret) {
 		t.Errorf("no server listens: %v", err)
@@ -336,29 +345,45 @@ func TestBrokenCalls(t *testing.T) {
 	if !errors.Is(err, reservations.ErrNotCalled) {
 		t.Errorf("%v says nothing of the call", err)
 	}
-	if diff := cmp.Diff(reservations.Tokens{"a": 0, "b": 0}, used); diff != "" {
+	if diff := cmp.Diff(unused, used); diff != "" {
 		t.Error(diff)
 	}
-	client, url := service(t, web.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/hang" {
-			<-r.Context().Done()
-			return
-		}
-		w.Header().Set("Content-Length", "1000")
-		_, _ = io.WriteString(w, "cut")
+}
+
+// If a call is cut off or takes too long, the service may have counted it, so the charges stand.
+func TestBrokenCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, brokenCalls)
+}
+
+func brokenCalls(t *testing.T) {
+	client := newClient(t, web.Config{
+		AllowHosts: []string{"127.0.0.1:80"}, HTTPClient: memhttp.Start(t, http.HandlerFunc(cutOff)),
 	})
-	if used, err = run(t.Context(), client, web.Request{URL: url}); !errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, tasks.ErrPermanent) || used != nil {
+	used, err := use(t.Context(), client, web.Request{URL: memhttp.URL})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tasks.ErrPermanent) || used != nil {
 		t.Errorf("cut off: used %v, %v", used, err)
 	}
-	if used, err = run(t.Context(), client, web.Request{
-		URL: url + "/hang", TimeoutSeconds: 0.2,
-	}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil {
-		t.Errorf("timeout: used %v, %v", used, err)
+	began := time.Now()
+	used, err = use(t.Context(), client, web.Request{URL: memhttp.URL + "/hang", TimeoutSeconds: 0.2})
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tasks.ErrPermanent) || used != nil ||
+		time.Since(began) != 200*time.Millisecond {
+		t.Errorf("timeout: used %v, %v after %v", used, err, time.Since(began))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if used, err = run(ctx, client, web.Request{URL: url}); !errors.Is(err, context.Canceled) || used == nil {
+	used, err = use(ctx, client, web.Request{URL: memhttp.URL})
+	if !errors.Is(err, context.Canceled) || cmp.Diff(unused, used) != "" {
 		t.Errorf("cancelled before it is sent: used %v, %v", used, err)
 	}
+}
+
+// cutOff answers in part, or not at all.
+func cutOff(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/hang" {
+		<-r.Context().Done()
+		return
+	}
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, "cut")
 }

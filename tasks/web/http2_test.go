@@ -13,10 +13,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks/web"
 )
@@ -38,6 +41,8 @@ func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
 			StreamID: id, BlockFragment: block(fields...), EndHeaders: true, EndStream: end,
 		})
 	}
+	made := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(made.Close)
 	for name, answer := range map[string]func(f *http2.Framer, id uint32) error{
 		"goaway": func(f *http2.Framer, _ uint32) error { return f.WriteGoAway(0, http2.ErrCodeNo, []byte(key)) },
 		"goaway 2": func(f *http2.Framer, id uint32) error {
@@ -72,61 +77,56 @@ func TestSecretsDoNotComeBackOverHTTP2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address, transport := overHTTP2(t, answer)
-			client := newClient(t, web.Config{
-				AllowHosts: []string{address}, HTTPClient: &http.Client{Transport: transport},
-				Secrets: map[string]web.Secret{"KEY": {Value: key, Hosts: []string{address}}},
-			})
-			r := web.Request{URL: "https://" + address, Header: map[string]string{"X-Key": "${KEY}"}, TimeoutSeconds: 2}
-			got, err := client.Run(t.Context(), r, nil)
-			seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
-			if e, ok := errors.AsType[*web.Error](err); ok {
-				seen += fmt.Sprintf("%s %v", e.Answer.Body, e.Answer)
-			}
-			packed := base64.StdEncoding.EncodeToString([]byte(key))
-			if seen = strings.ToLower(seen); strings.Contains(seen, strings.ToLower(key)) || strings.Contains(seen, packed) {
-				t.Errorf("it is in %s", seen)
-			}
+			synctest.Test(t, func(t *testing.T) { notShownOverHTTP2(t, made, key, answer) })
 		})
 	}
 }
 
-// overHTTP2 serves on loopback until the test ends, and answers the first request of each connection so.
-func overHTTP2(t *testing.T, answer func(f *http2.Framer, id uint32) error) (address string, client *http.Transport) {
+// notShownOverHTTP2 makes a call with the key, and looks for it in everything that is visible of the answer.
+func notShownOverHTTP2(
+	t *testing.T, made *httptest.Server, key string, answer func(f *http2.Framer, id uint32) error,
+) {
 	t.Helper()
-	made := httptest.NewTLSServer(nil) // for its certificate
-	t.Cleanup(made.Close)
+	client := newClient(t, web.Config{
+		AllowHosts: []string{"example.com"}, HTTPClient: &http.Client{Transport: overHTTP2(t, made, answer)},
+		Secrets: map[string]web.Secret{"KEY": {Value: key, Hosts: []string{"example.com"}}},
+	})
+	r := web.Request{URL: "https://example.com", Header: map[string]string{"X-Key": "${KEY}"}, TimeoutSeconds: 5}
+	got, err := client.Run(t.Context(), r, nil)
+	seen := testenv.Shown(err) + fmt.Sprintf("%v %s", got, got.Body)
+	if e, ok := errors.AsType[*web.Error](err); ok {
+		seen += fmt.Sprintf("%s %v", e.Answer.Body, e.Answer)
+	}
+	packed := base64.StdEncoding.EncodeToString([]byte(key))
+	if seen = strings.ToLower(seen); strings.Contains(seen, strings.ToLower(key)) || strings.Contains(seen, packed) {
+		t.Errorf("it is in %s", seen)
+	}
+}
+
+// overHTTP2 returns the transport to a server in memory with the certificate of another one. The server answers the
+// first request of each connection so.
+func overHTTP2(
+	t *testing.T, made *httptest.Server, answer func(f *http2.Framer, id uint32) error,
+) *http.Transport {
+	t.Helper()
 	config := made.TLS.Clone()
 	config.NextProtos = []string{"h2"}
-	inner, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := tls.NewListener(inner, config)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serveHTTP2(t.Context(), conn, answer)
-		}
-	}()
+	wire := network.New(network.NewConditions(0, 0, 0, 0), func(c net.Conn) {
+		go serveHTTP2(t.Context(), tls.Server(c, config), answer)
+	})
 	trusting, ok := made.Client().Transport.(*http.Transport)
 	if !ok {
 		t.Fatal("no transport")
 	}
-	client = trusting.Clone()
-	client.ForceAttemptHTTP2 = true
-	client.TLSClientConfig.ServerName = "example.com"
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		_ = listener.Close()
-		<-done
-	})
-	return inner.Addr().String(), client
+	transport := trusting.Clone()
+	transport.ForceAttemptHTTP2 = true
+	transport.DialContext = func(ctx context.Context, kind, address string) (net.Conn, error) {
+		// After a GOAWAY, net/http tries on new connections until the timeout of the call: time has to pass.
+		time.Sleep(100 * time.Millisecond)
+		return wire.Dial(ctx, kind, address)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
 }
 
 // serveHTTP2 serves one connection until its first request is answered, or ctx ends: a client may open a connection
