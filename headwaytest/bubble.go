@@ -26,15 +26,16 @@ type bubble struct {
 	steps atomic.Pointer[func() int64]
 }
 
-// watch are the times of the watchdog, which are real ones.
+// watch says when the watchdog gives a play up. It counts looks instead of time, because a machine that stalls stalls
+// the looks too.
 var watch = struct { //nolint:gochecknoglobals // tests set it
-	// every is the time between two looks.
+	// every is the real time between two looks.
 	every time.Duration
-	// still is the time after which a fleet is stuck in which nothing happens.
-	still time.Duration
-	// busy is the time after which a fleet is stuck whose virtual time does not pass.
-	busy time.Duration
-}{every: time.Second, still: 30 * time.Second, busy: 5 * time.Minute}
+	// still is the number of looks after which a fleet is stuck in which nothing happens.
+	still int
+	// busy is the number of looks after which a fleet is stuck whose virtual time does not pass.
+	busy int
+}{every: time.Second, still: 30, busy: 300}
 
 // run runs the play until its end. If that does not come, run fails the test.
 func (b *bubble) run(play func()) {
@@ -85,23 +86,24 @@ func (b *bubble) end(left any) {
 // progress is what the watchdog saw last.
 type progress struct {
 	elapsed, steps int64
-	moved, passed  time.Time // when something happened, and when virtual time passed
+	still, busy    int // looks since something happened, and since virtual time passed
 }
 
 // look returns why the fleet is stuck, or nothing.
 func (p *progress) look(b *bubble) string {
-	now, elapsed, steps := time.Now(), b.elapsed.Load(), int64(0)
+	elapsed, steps := b.elapsed.Load(), int64(0)
 	if count := b.steps.Load(); count != nil {
 		steps = (*count)()
 	}
-	if p.passed.IsZero() || elapsed != p.elapsed {
-		p.passed, p.moved = now, now
+	p.still, p.busy = p.still+1, p.busy+1
+	if steps != p.steps || elapsed != p.elapsed {
+		p.still = 0
 	}
-	if steps != p.steps {
-		p.moved = now
+	if elapsed != p.elapsed {
+		p.busy = 0
 	}
 	p.elapsed, p.steps = elapsed, steps
-	still, busy := now.Sub(p.moved) > watch.still, now.Sub(p.passed) > watch.busy
+	still, busy := p.still > watch.still, p.busy > watch.busy
 	if !still && !busy {
 		return ""
 	}

@@ -2,7 +2,10 @@ package headwaytest
 
 import "time"
 
-// SetWatch sets the real times of the watchdog.
-func SetWatch(every, still, busy time.Duration) {
+// SetWatch sets when the watchdog gives a play up: after how many looks, and the real time between two. It returns what
+// sets them back.
+func SetWatch(every time.Duration, still, busy int) (reset func()) {
+	was := watch
 	watch.every, watch.still, watch.busy = every, still, busy
+	return func() { watch = was }
 }

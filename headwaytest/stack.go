@@ -92,10 +92,20 @@ func describe(stacks []string) string {
 	return strings.TrimSuffix(all.String(), "\n")
 }
 
+// trimmed matches files of Go's own library in a program of `go build -trimpath`: of the packages in which functions
+// wait.
+var trimmed = regexp.MustCompile(`^(bufio|context|crypto|database|internal|io|net|os|runtime|sync|syscall|testing|time)/`)
+
+// inLibrary reports whether a file is of Go's own library.
+func inLibrary(path string) bool {
+	path = strings.TrimSpace(path)
+	root := runtime.GOROOT() //nolint:staticcheck // empty in a trimmed program
+	return root != "" && strings.HasPrefix(path, root+"/src/") || root == "" && trimmed.MatchString(path)
+}
+
 // frames returns the innermost functions of a stack that are not of Go's own library, or its outermost function.
 func frames(stack string) (found []string) {
 	lines := strings.Split(stack, "\n")[1:]
-	library := runtime.GOROOT() + "/src/" //nolint:staticcheck // empty in a trimmed program: then no function is left out
 	last := ""
 	for i := 0; i+1 < len(lines) && len(found) < framesShown; i += 2 {
 		name, at := lines[i], strings.TrimSpace(lines[i+1])
@@ -105,7 +115,7 @@ func frames(stack string) (found []string) {
 		}
 		name = name[strings.LastIndex(name, "/")+1:]
 		last = name + " " + at[strings.LastIndex(at, "/")+1:]
-		if runtime.GOROOT() == "" || !strings.HasPrefix(at, library) { //nolint:staticcheck // see above
+		if !inLibrary(lines[i+1]) {
 			found = append(found, last)
 		}
 	}

@@ -30,13 +30,21 @@ type wrong struct {
 	play func(t *testing.T, f *headwaytest.Fleet)
 	// run is the whole test, in place of play.
 	run func(t *testing.T)
+	// still and busy are the looks after which the watchdog gives the play up. Zero leaves what it has.
+	still, busy int
 }
+
+// watchEvery is the real time between two looks of the watchdog, at a play that it has to give up.
+const watchEvery = 50 * time.Millisecond
 
 // A wrong play ends its own test, with a message that says what to do. The tests after it run.
 func TestWrongPlays(t *testing.T) { //nolint:paralleltest // the output of each play is looked for
 	if os.Getenv(inner) != "" {
 		for _, w := range wrongPlays() {
 			t.Run(w.name, func(t *testing.T) {
+				if w.still > 0 {
+					defer headwaytest.SetWatch(watchEvery, w.still, w.busy)()
+				}
 				if w.run != nil {
 					w.run(t)
 					return
@@ -171,7 +179,8 @@ func wrongEnds() []wrong {
 func wrongWaits() []wrong {
 	return []wrong{
 		{
-			name: "channel from outside", want: "virtual time stands still at ...in chan receive: ...wrongWaits",
+			name: "channel from outside", still: 10, busy: 10_000,
+			want: "virtual time stands still at ...in chan receive: ...wrongWaits",
 			run: func(t *testing.T) {
 				t.Helper()
 				outside := make(chan int)
@@ -182,7 +191,8 @@ func wrongWaits() []wrong {
 			},
 		},
 		{
-			name: "mutex while time passes", want: "virtual time stands still at ...in sync.Mutex.Lock: ...wrongWaits",
+			name: "mutex while time passes", still: 10, busy: 10_000,
+			want: "virtual time stands still at ...in sync.Mutex.Lock: ...wrongWaits",
 			play: func(_ *testing.T, f *headwaytest.Fleet) {
 				var mu sync.Mutex
 				f.Workers(1, func(w *worker.Worker) {
@@ -198,7 +208,7 @@ func wrongWaits() []wrong {
 			},
 		},
 		{
-			name: "computes for ever", want: "virtual time stands still at ",
+			name: "computes for ever", still: 10_000, busy: 40, want: "virtual time stands still at ",
 			play: func(_ *testing.T, f *headwaytest.Fleet) {
 				for n := 0; ; n++ {
 					if f.Elapsed() < 0 {
