@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // outside is a program of another module that makes one call by a store of its own.
@@ -42,6 +44,7 @@ func main() {
 // Nothing is downloaded.
 func TestStoreOfAnotherModule(t *testing.T) {
 	t.Parallel()
+	night.Only(t, "compiles a program")
 	checkout, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // TestNoInternalTypes fails for a type of a package below internal that a user meets: in an exported name of the root
 // package or of the four that it is made of. A user could neither name nor make it.
 func TestNoInternalTypes(t *testing.T) {
 	t.Parallel()
+	night.Only(t, "compiles the packages")
 	const root = "github.com/headway-go/headway"
 	for _, p := range compiled(t, root, root+"/reservations", root+"/scheduler", root+"/tasks", root+"/worker") {
 		for _, name := range p.Scope().Names() {

@@ -1,16 +1,14 @@
 package scripts_test
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/headway-go/headway/internal/test/imports"
 )
 
 // floor is a line of the picture in docs/architecture.md: its name, and the folders of its packages.
@@ -47,10 +45,10 @@ func TestFloors(t *testing.T) {
 		words := strings.Fields(line)
 		floors = append(floors, floor{words[0], words[1:]})
 	}
-	imports := packages(t)
+	importing := packages(t)
 	of := func(pkg string) int { return slices.IndexFunc(floors, func(f floor) bool { return f.has(pkg) }) }
 	used := map[string]bool{}
-	for pkg, others := range imports {
+	for pkg, others := range importing {
 		own := of(pkg)
 		if own < 0 {
 			t.Errorf("%s is on no floor of docs/architecture.md", pkg)
@@ -78,15 +76,8 @@ func TestFloors(t *testing.T) {
 // stand on no floor.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
-	cmd.Dir = ".."
-	output, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const module = "github.com/headway-go/headway"
 	short := func(pkg string) (string, bool) {
-		rest, ours := strings.CutPrefix(pkg, module)
+		rest, ours := strings.CutPrefix(pkg, imports.Module)
 		if rest == "" {
 			return ".", ours
 		}
@@ -94,25 +85,17 @@ func packages(t *testing.T) map[string][]string {
 	}
 	support := regexp.MustCompile(`^(e2e|scripts|examples(/.*)?|internal/test/.*|.*/(storetest|documentstest|night))$`)
 	all := map[string][]string{}
-	for list := json.NewDecoder(strings.NewReader(string(output))); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
-		if err := list.Decode(&p); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		name, _ := short(p.ImportPath)
+	for pkg, imported := range imports.All(t, "..") {
+		name, _ := short(pkg)
 		if support.MatchString(name) {
 			continue
 		}
 		all[name] = nil
-		for _, imported := range p.Imports {
-			if other, ours := short(imported); ours {
+		for _, i := range imported {
+			if other, ours := short(i); ours {
 				all[name] = append(all[name], other)
 			}
 		}
 	}
+	return all
 }

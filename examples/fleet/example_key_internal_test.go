@@ -30,7 +30,7 @@ func TestSecondKey(t *testing.T) {
 					peak = append(peak, 30*time.Minute+time.Duration(n)*5*time.Second)
 				}
 				f.Replay(peak, call)
-				f.Run(4 * time.Hour)
+				f.Run(2 * time.Hour)
 				f.Drain(2 * time.Hour)
 				r := f.Report()
 				t.Logf("%d keys: waits %v", keys, r.Wait)

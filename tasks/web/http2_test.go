@@ -122,7 +122,7 @@ func overHTTP2(
 	transport.ForceAttemptHTTP2 = true
 	transport.DialContext = func(ctx context.Context, kind, address string) (net.Conn, error) {
 		// After a GOAWAY, net/http tries on new connections until the timeout of the call: time has to pass.
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		return wire.Dial(ctx, kind, address)
 	}
 	t.Cleanup(transport.CloseIdleConnections)

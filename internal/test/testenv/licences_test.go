@@ -4,11 +4,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // The image contains a licence of each module of the binaries.
 func TestLicences(t *testing.T) {
 	t.Parallel()
+	night.Only(t, "calls the go command")
 	run := func(name string, args ...string) string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), name, args...)
