@@ -8,14 +8,15 @@ import (
 
 	"github.com/headway-go/headway/internal/documents/batches"
 	"github.com/headway-go/headway/internal/documents/mongodocs"
+	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/reservations/mongostore"
 )
 
 // A worker stores the result of a request. A second delivery of the task changes nothing.
 func Example() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	client, err := mongostore.Connect(ctx, os.Getenv("MONGODB_URI"))
+	client, err := mongostore.Connect(ctx, os.Getenv("MONGODB_URI"), testenv.Patient)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -249,7 +250,8 @@ func TestFleet(t *testing.T) {
 				r.Response.RequestID = strconv.Itoa(w)
 				ctx, cancel := t.Context(), func() {}
 				if w%8 == 0 {
-					ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(3_000_000)))
+					ctx, cancel = context.WithCancel(ctx)
+					group.Go(func() { yield(random.IntN(1000)); cancel() })
 				}
 				finish := s.Finish
 				if w%2 == 0 {
@@ -297,6 +299,13 @@ func TestFleet(t *testing.T) {
 	if c, err := stores[0].Counts(t.Context(), "b"); err != nil || c.Done != lines || c.Failed != 0 ||
 		c.Used != 200*lines {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// yield lets other goroutines run, some times.
+func yield(times int) {
+	for range times {
+		runtime.Gosched()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,24 @@ import (
 const (
 	killURI      = "HEADWAY_TEST_BATCHES_URI"
 	killDatabase = "HEADWAY_TEST_BATCHES_DATABASE"
+	killAfter    = "HEADWAY_TEST_BATCHES_LINES" // how many lines it prints before it kills itself
 )
+
+// mortal kills its process after some writes, in the middle of what its other goroutines do.
+type mortal struct {
+	io.Writer
+
+	writes int
+}
+
+func (m *mortal) Write(b []byte) (int, error) {
+	n, err := m.Writer.Write(b)
+	if m.writes--; m.writes == 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return n, err
+}
 
 const killLines = 2000
 
@@ -109,7 +127,7 @@ func killed(t *testing.T, uri, name string) {
 	firsts := map[string]int{}
 	for _, after := range []int{1, 50, 300} {
 		c := exec.CommandContext(t.Context(), os.Args[0])
-		c.Env = append(os.Environ(), killURI+"="+uri, killDatabase+"="+name)
+		c.Env = append(os.Environ(), killURI+"="+uri, killDatabase+"="+name, killAfter+"="+strconv.Itoa(after))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()
 		if err != nil {
@@ -119,14 +137,12 @@ func killed(t *testing.T, uri, name string) {
 			t.Fatal(err)
 		}
 		printed := bufio.NewScanner(out)
-		for n := 1; printed.Scan(); n++ {
+		n := 0
+		for ; printed.Scan(); n++ {
 			firsts[printed.Text()]++
-			if n == after {
-				_ = c.Process.Kill()
-			}
 		}
-		if err := c.Wait(); err == nil {
-			t.Errorf("it was not killed after %d lines", after)
+		if err := c.Wait(); err == nil || n != after {
+			t.Errorf("it was not killed after %d lines but after %d: %v", after, n, err)
 		}
 	}
 	var rest bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +18,18 @@ import (
 	"github.com/headway-go/headway/internal/documents/batches"
 	"github.com/headway-go/headway/internal/documents/mongodocs"
 	"github.com/headway-go/headway/internal/documents/redisdocs"
-	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
 // TestMain runs this binary as the process that TestKilled kills, if its environment says so.
 func TestMain(m *testing.M) {
 	if uri := os.Getenv(killURI); uri != "" {
-		if err := finishLines(context.Background(), uri, os.Getenv(killDatabase), os.Stdout); err != nil {
+		kill, err := strconv.Atoi(os.Getenv(killAfter))
+		if err == nil {
+			err = finishLines(context.Background(), uri, os.Getenv(killDatabase), &mortal{os.Stdout, kill})
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -42,14 +47,7 @@ func newDocuments(tb testing.TB) documents.Store {
 	if !strings.HasPrefix(tb.Name(), inRedis) {
 		return mongodocs.New(testenv.Database(tb))
 	}
-	server, err := embedded.Start()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(server.Close)
-	client := server.Connect()
-	tb.Cleanup(func() { _ = client.Close() })
-	return redisdocs.New(client)
+	return redisdocs.New(memredis.Start(tb))
 }
 
 func newStore(tb testing.TB) *batches.Store {
@@ -110,6 +108,7 @@ func store(tb testing.TB, in documents.Store, collection, key string, head, body
 // that waits for the round trips of cancelled callers.
 func together(s *batches.Store) (finish func(context.Context, batches.Result) error, wait func()) {
 	group := &coalesce.Group[struct{}, batches.Result, error]{
+		Timeout: time.Hour, // a busy machine is no reason to give up
 		Call: func(ctx context.Context, _ struct{}, results []batches.Result) ([]error, error) {
 			return s.FinishMany(ctx, results), nil
 		},

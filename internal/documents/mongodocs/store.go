@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -216,12 +218,20 @@ func (c collection) Delete(ctx context.Context, key, version string) (bool, erro
 // which parts were written. The server allows 48 MB.
 const commandBytes = 32 << 20
 
-// commands splits writes into commands of the driver, by their indexes: new documents are inserted, others updated.
+// commands splits writes into commands of the driver, by their indexes: new documents are inserted, others updated. Each
+// command is in the order of its keys: FerretDB locks each document until the end of a command, and processes that lock
+// in one order have no deadlocks.
 func commands(writes []documents.Write, errs []error) (all [][]int) {
+	order := make([]int, len(writes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(writes[a].Key, writes[b].Key) })
 	for _, added := range []bool{true, false} {
 		var of []int
 		size := 0
-		for i, w := range writes {
+		for _, i := range order {
+			w := writes[i]
 			if errs[i] != nil || (w.Old == "") != added {
 				continue
 			}
