@@ -4,16 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/products/chat"
 	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/test/memhttp"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -22,6 +25,36 @@ import (
 	"github.com/headway-go/headway/tasks/web"
 	"github.com/headway-go/headway/worker"
 )
+
+// upstream is a provider in the bubble of a test.
+type upstream struct {
+	*provider.Server
+
+	by *http.Client
+}
+
+func newUpstream(t *testing.T, config provider.Config) upstream {
+	t.Helper()
+	server, err := provider.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return upstream{server, memhttp.Start(t, server)}
+}
+
+// upstreamURL is the address of each upstream.
+const upstreamURL = memhttp.URL + "/v1"
+
+// client returns a client of the provider.
+func (u upstream) client(t *testing.T, sync llm.Sync) *llm.Client {
+	t.Helper()
+	client, err := llm.NewClient(llm.Config{BaseURL: upstreamURL, APIKey: "test", HTTPClient: u.by, Sync: sync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
 
 // runOne runs a worker until a task has ended, and returns its end.
 func runOne(
@@ -46,30 +79,22 @@ func runOne(
 		t.Fatal(err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if err := w.Stop(ctx); err != nil {
+		if err := w.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	}()
-	select {
-	case f := <-finished:
-		return f
-	case <-time.After(3 * time.Minute):
-		t.Fatal("nothing has ended")
-		return worker.Event{}
-	}
+	return <-finished
 }
 
 // On a worker without a key, a task loses neither its only attempt nor the only token of the hour. It waits for a
 // worker with a key.
 func TestWithoutAKey(t *testing.T) {
 	t.Parallel()
-	upstream, err := provider.Start(provider.Config{MinLatency: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = upstream.Close() })
+	synctest.Test(t, withoutAKey)
+}
+
+func withoutAKey(t *testing.T) {
+	upstream := newUpstream(t, provider.Config{MinLatency: -1})
 	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{
 		Name: "openai",
 		Meters: []reservations.Meter{
@@ -79,8 +104,7 @@ func TestWithoutAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = queue.Close() })
+	queue := memredis.Start(t)
 	way, err := scheduler.New(queue, limiter, scheduler.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,11 +122,7 @@ func TestWithoutAKey(t *testing.T) {
 		!strings.HasSuffix(info.LastErr, "has no key for openai") {
 		t.Fatalf("%+v, %v, after %+v", info, err, first)
 	}
-	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := upstream.client(t, llm.SyncDown)
 	if second := runOne(t, queue, limiter, client); second.Kind != worker.KindSucceeded ||
 		upstream.Report().Accepted != 1 {
 		t.Errorf("%+v", second)

@@ -8,11 +8,10 @@ import (
 	"math"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/api/estimates"
 	"github.com/headway-go/headway/internal/line/envelope"
@@ -20,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/products/chat"
 	"github.com/headway-go/headway/internal/products/provider"
 	"github.com/headway-go/headway/internal/products/record"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -32,25 +32,21 @@ import (
 // Embeddings and HTTP requests share the limit of chats, and the provider's counts match ours.
 func TestCallsAndRequestsRun(t *testing.T) {
 	t.Parallel()
-	upstream, err := provider.Start(provider.Config{
-		Requests: provider.Quota{Rate: 100, Capacity: 2}, MinLatency: -1, Slack: 500 * time.Millisecond, // for a busy machine
+	synctest.Test(t, callsAndRequestsRun)
+}
+
+func callsAndRequestsRun(t *testing.T) {
+	upstream := newUpstream(t, provider.Config{
+		Requests: provider.Quota{Rate: 100, Capacity: 2}, MinLatency: -1, Slack: -1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = upstream.Close() })
-	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	base, err := url.Parse(upstream.URL())
+	client := upstream.client(t, llm.SyncDown)
+	base, err := url.Parse(upstreamURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	requests, err := web.NewClient(web.Config{
-		AllowHosts: []string{base.Host},
-		Secrets:    map[string]web.Secret{"KEY": {Value: "test", Hosts: []string{"http://" + base.Host}}},
+		AllowHosts: []string{base.Host}, HTTPClient: upstream.by,
+		Secrets: map[string]web.Secret{"KEY": {Value: "test", Hosts: []string{"http://" + base.Host}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +61,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = queue.Close() })
+	queue := memredis.Start(t)
 	finished := make(chan worker.Event, 10)
 	w, err := worker.New(queue, limiter, worker.Config{
 		Logger: slog.New(slog.DiscardHandler), Events: ends(finished),
@@ -79,9 +74,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if stopping := w.Stop(ctx); stopping != nil {
+		if stopping := w.Stop(context.WithoutCancel(t.Context())); stopping != nil {
 			t.Error(stopping)
 		}
 	})
@@ -90,7 +83,7 @@ func TestCallsAndRequestsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := web.Request{
-		Method: "POST", URL: upstream.URL() + "/tick", Header: map[string]string{"Authorization": "Bearer ${KEY}"},
+		Method: "POST", URL: upstreamURL + "/tick", Header: map[string]string{"Authorization": "Bearer ${KEY}"},
 		Body:  []byte(`{"id":"1"}`),
 		Terms: tasks.Terms{Taken: []reservations.Charge{{Limit: "openai", Tokens: reservations.Tokens{"requests": 1}}}},
 	}
@@ -99,13 +92,8 @@ func TestCallsAndRequestsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range all {
-		select {
-		case f := <-finished:
-			if f.Kind != worker.KindSucceeded {
-				t.Errorf("%+v", f)
-			}
-		case <-time.After(3 * time.Minute):
-			t.Fatal("not all have ended")
+		if f := <-finished; f.Kind != worker.KindSucceeded {
+			t.Errorf("%+v", f)
 		}
 	}
 	if r := upstream.Report(); r.Accepted != 6 || r.Violations != 0 {
@@ -117,19 +105,15 @@ func TestCallsAndRequestsRun(t *testing.T) {
 // estimate.
 func TestAWorkerLearns(t *testing.T) {
 	t.Parallel()
-	upstream, err := provider.Start(provider.Config{
+	synctest.Test(t, aWorkerLearns)
+}
+
+func aWorkerLearns(t *testing.T) {
+	upstream := newUpstream(t, provider.Config{
 		Tokens: provider.Quota{Rate: 100_000, Capacity: 20_000}, CountUsed: true, MinLatency: 5 * time.Millisecond,
-		MaxLatency: 20 * time.Millisecond, Slack: 500 * time.Millisecond, // for a busy machine
+		MaxLatency: 20 * time.Millisecond, Slack: -1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = upstream.Close() })
-	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test", Sync: llm.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := upstream.client(t, llm.SyncOff)
 	limiter, err := reservations.New(memstore.New(), []reservations.Limit{{
 		Name: "openai",
 		Meters: []reservations.Meter{
@@ -143,8 +127,7 @@ func TestAWorkerLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = queue.Close() })
+	queue := memredis.Start(t)
 	const requests = 600
 	finished := make(chan worker.Event, requests)
 	w, err := worker.New(queue, limiter, worker.Config{
@@ -160,9 +143,7 @@ func TestAWorkerLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if stopping := w.Stop(ctx); stopping != nil {
+		if stopping := w.Stop(context.WithoutCancel(t.Context())); stopping != nil {
 			t.Error(stopping)
 		}
 	})
@@ -178,13 +159,8 @@ func TestAWorkerLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range all {
-		select {
-		case f := <-finished:
-			if f.Kind != worker.KindSucceeded {
-				t.Errorf("%+v", f)
-			}
-		case <-time.After(3 * time.Minute):
-			t.Fatal("not all have ended")
+		if f := <-finished; f.Kind != worker.KindSucceeded {
+			t.Errorf("%+v", f)
 		}
 	}
 	if r := upstream.Report(); r.Accepted != requests || r.Violations != 0 {

@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/products/chat"
 	"github.com/headway-go/headway/internal/products/provider"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/tasks/llm"
@@ -22,18 +21,14 @@ import (
 // After a chat the bucket goes down to the rest that the provider's answer reports.
 func TestChatSyncsTheBucket(t *testing.T) {
 	t.Parallel()
-	upstream, err := provider.Start(provider.Config{
+	synctest.Test(t, chatSyncsTheBucket)
+}
+
+func chatSyncsTheBucket(t *testing.T) {
+	upstream := newUpstream(t, provider.Config{
 		Requests: provider.Quota{Rate: 3.0 / 86400, Capacity: 3}, MinLatency: -1, // the bucket has 100
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = upstream.Close() })
-	client, err := llm.NewClient(llm.Config{BaseURL: upstream.URL(), APIKey: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := upstream.client(t, llm.SyncDown)
 	store := memstore.New()
 	limiter, err := reservations.New(store, []reservations.Limit{{
 		Name: "openai",
@@ -44,8 +39,7 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = queue.Close() })
+	queue := memredis.Start(t)
 	syncs := make(chan worker.Event, 1)
 	w, err := worker.New(queue, limiter, worker.Config{
 		Logger: slog.New(slog.DiscardHandler), Events: []func(worker.Event){func(e worker.Event) {
@@ -62,9 +56,7 @@ func TestChatSyncsTheBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		if stopping := w.Stop(ctx); stopping != nil {
+		if stopping := w.Stop(context.WithoutCancel(t.Context())); stopping != nil {
 			t.Error(stopping)
 		}
 	})
@@ -76,13 +68,8 @@ func TestChatSyncsTheBucket(t *testing.T) {
 	if _, err = w.Scheduler().Enqueue(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case s := <-syncs:
-		if s.Err != nil || s.Seen.Remaining[llm.MeterRequestsPerDay] != 2 {
-			t.Errorf("%+v", s)
-		}
-	case <-time.After(3 * time.Minute):
-		t.Fatal("nothing was synced")
+	if s := <-syncs; s.Err != nil || s.Seen.Remaining[llm.MeterRequestsPerDay] != 2 {
+		t.Errorf("%+v", s)
 	}
 	held, _, err := bucket.Read(t.Context(), store, "openai", "")
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 )
@@ -17,12 +16,14 @@ import (
 // The second of two equal answers that can't be used ends a task, whichever workers get them.
 func TestUnusableAnswersEndATask(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
+	synctest.Test(t, unusableAnswersEndATask)
+}
+
+func unusableAnswersEndATask(t *testing.T) {
+	server := memredis.Open(t)
 	var log bytes.Buffer
 	worker := func() *Unusable {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
-		t.Cleanup(func() { _ = client.Close() })
-		return &Unusable{Redis: client, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		return &Unusable{Redis: memredis.Connect(t, server), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	}
 	page, events := &llm.Error{StatusCode: 200, Unusable: "page"}, &llm.Error{StatusCode: 200, Unusable: "events"}
 	limited := &llm.Error{StatusCode: 429}
