@@ -3,9 +3,9 @@ package state_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/hibiken/asynq"
@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/internal/line/dispatcher"
 	"github.com/headway-go/headway/internal/line/waitlist"
 	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
@@ -32,8 +33,7 @@ func (j job) Charges() []reservations.Charge {
 // world returns a reader, and a queue in which three tasks have places for "api" and two for "api:acme".
 func world(t *testing.T) (state.Reader, redis.UniversalClient) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = client.Close() })
+	client := memredis.Start(t)
 	limiter, err := reservations.New(memstore.NewAt(time.Now), []reservations.Limit{
 		{Name: "api", Meters: []reservations.Meter{reservations.PerMinute("requests", 60)}},
 		{Name: "idle", Meters: []reservations.Meter{reservations.PerSecond("tokens", 5)}},
@@ -55,6 +55,10 @@ func world(t *testing.T) (state.Reader, redis.UniversalClient) {
 
 func TestReadsAllLimits(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, readsAllLimits)
+}
+
+func readsAllLimits(t *testing.T) {
 	r, _ := world(t)
 	all, err := r.Read(t.Context(), "")
 	if err != nil || len(all.Limits) != 2 || len(all.Limits[0].Buckets) != 2 || len(all.Limits[1].Buckets) != 1 {
@@ -124,6 +128,10 @@ func TestAStoppedLimitHasNoEnd(t *testing.T) {
 // of direct callers needs none.
 func TestAnUnservedQueueHasNoEnd(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, anUnservedQueueHasNoEnd)
+}
+
+func anUnservedQueueHasNoEnd(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	b := state.NewBucket(reservations.View{Limit: "api", Found: true})
 	b = b.With(dispatcher.Waitlist{Unserved: []string{"slow"}, List: waitlist.List{Bucket: "api", Waiting: 3, Now: at}})
@@ -152,6 +160,10 @@ func TestAnUnservedQueueHasNoEnd(t *testing.T) {
 
 func TestReadsQueues(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, readsQueues)
+}
+
+func readsQueues(t *testing.T) {
 	_, client := world(t)
 	inspector := asynq.NewInspectorFromRedisClient(client)
 	if err := inspector.PauseQueue("default"); err != nil {
@@ -170,6 +182,10 @@ func TestReadsQueues(t *testing.T) {
 
 func TestReadsTheDispatcher(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, readsTheDispatcher)
+}
+
+func readsTheDispatcher(t *testing.T) {
 	r, client := world(t)
 	if d, err := inside.Of(r.Scheduler).OnDuty(t.Context()); err != nil || d.Dispatcher != "" || d.Now.IsZero() {
 		t.Errorf("before one runs: %+v, %v", d, err)

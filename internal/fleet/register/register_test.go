@@ -3,26 +3,29 @@ package register_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/fleet/register"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 )
 
-func open(t *testing.T) (*miniredis.Miniredis, *register.Register) {
+func open(t *testing.T) (*redis.Client, *register.Register) {
 	t.Helper()
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = client.Close() })
-	return server, register.New(client)
+	client := memredis.Start(t)
+	return client, register.New(client)
 }
 
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	server, r := open(t)
+	synctest.Test(t, testMembers)
+}
+
+func testMembers(t *testing.T) {
+	_, r := open(t)
 	if all, err := r.Members(t.Context()); len(all) != 0 || err != nil {
 		t.Fatal(all, err)
 	}
@@ -34,7 +37,7 @@ func TestMembers(t *testing.T) {
 	if err := r.Leave(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	server.FastForward(register.RenewEvery)
+	<-time.After(register.RenewEvery)
 	names := func() (names []string) {
 		all, err := r.Members(t.Context())
 		if err != nil {
@@ -51,7 +54,7 @@ func TestMembers(t *testing.T) {
 	if err := r.Renew(t.Context(), "b", register.Member{Name: "b:1"}); err != nil {
 		t.Fatal(err)
 	}
-	server.FastForward(2 * register.RenewEvery)
+	<-time.After(2*register.RenewEvery + time.Second)
 	if got := names(); !slices.Equal(got, []string{"b:1"}) {
 		t.Errorf("members %q, a was killed", got)
 	}
@@ -130,6 +133,10 @@ func TestDifferences(t *testing.T) {
 
 func TestReturned(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testReturned)
+}
+
+func testReturned(t *testing.T) {
 	_, r := open(t)
 	now := time.UnixMilli(time.Now().UnixMilli())
 	mail, api := register.Need{Type: "mail"}, register.Need{Limit: "api"}

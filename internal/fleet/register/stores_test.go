@@ -79,8 +79,10 @@ func TestAgreeAtOnce(t *testing.T) {
 // An entry that no process wrote is an error that names the key, not another store.
 func TestAgreeMalformed(t *testing.T) {
 	t.Parallel()
-	server, r := open(t)
-	server.HSet(register.KeyStores, "buckets", "oops")
+	client, r := open(t)
+	if err := client.HSet(t.Context(), register.KeyStores, "buckets", "oops").Err(); err != nil {
+		t.Fatal(err)
+	}
 	err := r.Agree(t.Context(), register.RoleBuckets, reservations.Identity{ID: "1"})
 	if !errors.Is(err, reservations.ErrUnavailable) || errors.Is(err, register.ErrSplit) ||
 		!strings.Contains(err.Error(), register.KeyStores) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/documents/redisdocs"
 	"github.com/headway-go/headway/internal/products/record"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -18,6 +20,10 @@ import (
 // result: it runs, it ends before it runs, or the batch is cancelled.
 func TestForgedReferences(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, forgedReferences)
+}
+
+func forgedReferences(t *testing.T) {
 	rec, store := newRecorder(t)
 	signed := batchref.Ref{Batch: "b", Line: 1}.Signed("key")
 	cases := map[string]struct {
@@ -67,8 +73,12 @@ func TestForgedReferences(t *testing.T) {
 // before runs the new ones, and refuses the marks of the old key.
 func TestABatchThatBeginsAgain(t *testing.T) {
 	t.Parallel()
-	uri, _ := testenv.Mongo(t)
-	store, documents := documentsAt(t, uri)
+	synctest.Test(t, aBatchThatBeginsAgain)
+}
+
+func aBatchThatBeginsAgain(t *testing.T) {
+	in := redisdocs.New(memredis.Start(t))
+	store, documents := storeIn(t, in), in.Collection("batches")
 	rec := recorderOf(t, store)
 	run := func(line int, key string) error {
 		q := requestOf(line)

@@ -5,21 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/documents"
 	"github.com/headway-go/headway/internal/documents/batches"
+	"github.com/headway-go/headway/internal/documents/redisdocs"
 	"github.com/headway-go/headway/internal/products/batch"
 	"github.com/headway-go/headway/internal/products/record"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/test/memredis"
+	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/internal/text/batchref"
 	"github.com/headway-go/headway/reservations"
-	"github.com/headway-go/headway/reservations/mongostore"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -35,39 +38,31 @@ func status(code int) error {
 	return &web.Error{Answer: web.Answer{StatusCode: code, RequestID: "req_1", Body: []byte(`{"error":{}}`)}}
 }
 
-func storeAt(t *testing.T, uri string) *batches.Store {
+// away returns documents in a Redis in memory, and the wire to it.
+func away(t *testing.T) (documents.Store, *network.Wire) {
 	t.Helper()
-	s, _ := documentsAt(t, uri)
-	return s
+	wire := network.New(network.NewConditions(1, 1, 0, time.Millisecond), memredis.Open(t).Serve)
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Dialer: wire.Dial, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return redisdocs.New(client), wire
 }
 
-// documentsAt is storeAt with the records of batches.
-func documentsAt(t *testing.T, uri string) (*batches.Store, documents.Collection) {
+// storeIn returns the batches of a store, one of which is open.
+func storeIn(t *testing.T, in documents.Store) *batches.Store {
 	t.Helper()
-	_, database := testenv.Mongo(t)
-	client, err := mongostore.Connect(t.Context(), uri)
-	for range 5 { // a machine that stalls finds no server in time
-		if err == nil {
-			break
-		}
-		client, err = mongostore.Connect(t.Context(), uri)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
-	in := mongostore.Documents(client.Database(database))
 	s := batches.New(in, batches.Options{})
 	if _, _, err := s.Open(t.Context(), batches.Batch{ID: "b", Key: "key", Lines: 100, Requests: 100}); err != nil {
 		t.Fatal(err)
 	}
-	return s, in.Collection("batches")
+	return s
 }
 
 func newRecorder(t *testing.T) (*record.Recorder, *batches.Store) {
 	t.Helper()
-	uri, _ := testenv.Mongo(t)
-	s := storeAt(t, uri)
+	s := storeIn(t, redisdocs.New(memredis.Start(t)))
 	return recorderOf(t, s), s
 }
 
@@ -99,6 +94,10 @@ func fails(err error) func(context.Context) (record.Answer, error) {
 
 func TestHowACallEnds(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, howACallEnds)
+}
+
+func howACallEnds(t *testing.T) {
 	rec, store := newRecorder(t)
 	good := record.Answer{
 		Response: batches.Response{StatusCode: 200, Body: []byte(`{}`)},
@@ -175,6 +174,10 @@ func TestHowACallEnds(t *testing.T) {
 // A task that was delivered before makes no call if its request has a result, or was put back as another task.
 func TestDeliveredAgain(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, deliveredAgain)
+}
+
+func deliveredAgain(t *testing.T) {
 	rec, store := newRecorder(t)
 	if err := store.Finish(t.Context(), batches.Result{
 		Batch: "b", Line: 1,
@@ -206,36 +209,35 @@ func TestDeliveredAgain(t *testing.T) {
 // A result waits while the database is down, and the call is made once.
 func TestResultOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
-	uri, _ := testenv.Mongo(t)
-	host, err := url.Parse(uri)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := testenv.NewProxy(t, host.Host)
-	away := storeAt(t, "mongodb://"+proxy.Addr()+"/?directConnection=true&serverSelectionTimeoutMS=300")
-	rec := recorderOf(t, away)
+	synctest.Test(t, resultOutlastsAnOutage)
+}
+
+func resultOutlastsAnOutage(t *testing.T) {
+	in, wire := away(t)
+	store := storeIn(t, in)
+	rec := recorderOf(t, store)
 	calls := 0
-	ended := make(chan error, 1)
-	go func() {
-		ended <- rec.Run(t.Context(), attempt(1, 1), requestOf(1), func(context.Context) (record.Answer, error) {
-			calls++
-			proxy.Cut()
-			time.AfterFunc(time.Second, proxy.Restore)
-			return record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte("{}")}}, nil
-		})
-	}()
-	select {
-	case err = <-ended:
-	case <-time.After(3 * time.Minute):
-		t.Fatal("the result is not written")
-	}
-	if _, ok, failed := away.Find(t.Context(), "b", 1); err != nil || failed != nil || !ok || calls != 1 {
+	began := time.Now()
+	err := rec.Run(t.Context(), attempt(1, 1), requestOf(1), func(context.Context) (record.Answer, error) {
+		calls++
+		wire.Set(network.Refuse)
+		time.AfterFunc(time.Minute, func() { wire.Set(network.Up) })
+		return record.Answer{Response: batches.Response{StatusCode: 200, Body: []byte("{}")}}, nil
+	})
+	if _, ok, failed := store.Find(t.Context(), "b", 1); err != nil || failed != nil || !ok || calls != 1 {
 		t.Errorf("%v, %v, %v, %d calls", err, failed, ok, calls)
+	}
+	if waited := time.Since(began); waited < time.Minute || waited > 70*time.Second {
+		t.Errorf("written after %v", waited)
 	}
 }
 
 func TestCancelledBatchIsDropped(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, cancelledBatchIsDropped)
+}
+
+func cancelledBatchIsDropped(t *testing.T) {
 	rec, store := newRecorder(t)
 	if err := store.Cancel(t.Context(), "b"); err != nil {
 		t.Fatal(err)
@@ -256,6 +258,10 @@ func TestCancelledBatchIsDropped(t *testing.T) {
 // A task that asynq archives without its handler has a result.
 func TestArchivedTaskHasAResult(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, archivedTaskHasAResult)
+}
+
+func archivedTaskHasAResult(t *testing.T) {
 	rec, store := newRecorder(t)
 	events := rec.Event
 	events(worker.Event{

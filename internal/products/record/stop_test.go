@@ -3,6 +3,7 @@ package record_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headway-go/headway/internal/documents/batches"
 	"github.com/headway-go/headway/internal/products/record"
@@ -13,6 +14,10 @@ import (
 // count. When it goes on, the failures so far are excused.
 func TestABatchStopsAtItsFailures(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, aBatchStopsAtItsFailures)
+}
+
+func aBatchStopsAtItsFailures(t *testing.T) {
 	rec, store := newRecorder(t)
 	bounded := batches.Batch{ID: "b", Lines: 100, Requests: 100, FailuresMost: 3}
 	if _, _, err := store.Open(t.Context(), bounded); err != nil {
@@ -66,6 +71,10 @@ func TestABatchStopsAtItsFailures(t *testing.T) {
 // A batch whose last requests fail has ended, and does not stop.
 func TestABatchEndsWithItsFailures(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, aBatchEndsWithItsFailures)
+}
+
+func aBatchEndsWithItsFailures(t *testing.T) {
 	rec, store := newRecorder(t)
 	bounded := batches.Batch{ID: "b", Lines: 100, Requests: 100, FailuresMost: 2}
 	if _, _, err := store.Open(t.Context(), bounded); err != nil {
