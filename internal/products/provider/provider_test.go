@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -428,10 +429,8 @@ func TestCloseEndsCalls(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	}()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
 	for s.Report().InFlight == 0 {
-		<-poll.C
+		runtime.Gosched()
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

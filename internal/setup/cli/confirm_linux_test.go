@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/internal/test/clitest"
@@ -40,11 +39,7 @@ func TestConfirmIsInterrupted(t *testing.T) {
 		t.Errorf("%q, %v, want %q", shown, err, want)
 	}
 	cancel()
-	select {
-	case err = <-ended:
-	case <-time.After(time.Minute):
-	}
-	if !errors.Is(err, context.Canceled) {
+	if err = <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if _, err = person.WriteString("\n"); err != nil { // ends the read

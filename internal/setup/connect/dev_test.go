@@ -37,35 +37,38 @@ func getenv(env map[string]string) func(string) string {
 func TestCommandsFindDev(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "HOME"} {
-		redis, env, file := devWorld(t, variable)
-		want := connect.Dev{RedisURL: redis.URL(), Page: "http://127.0.0.1:1", PID: os.Getpid()}
-		remove, err := want.Write(t.Context(), getenv(env))
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(file)
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: the file has the mode %v: %v", variable, info.Mode(), err)
-		}
-		got, lives := connect.FindDev(t.Context(), getenv(env))
-		if want.Nonce = got.Nonce; !lives || got.Nonce == "" || got != want {
-			t.Errorf("%s: found %v, %v", variable, got, lives)
-		}
-		client, err := connect.Redis(t.Context(), getenv(env))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = client.Close(); err != nil {
-			t.Error(err)
-		}
-		env["REDIS_URL"] = "redis://127.0.0.1:1/0"
-		if _, err = connect.Redis(t.Context(), getenv(env)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1 ") {
-			t.Errorf("%s: REDIS_URL does not come first: %v", variable, err)
-		}
-		remove()
-		if _, err = os.Stat(file); !os.IsNotExist(err) {
-			t.Errorf("%s: the file is still there: %v", variable, err)
-		}
+		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
+			redis, env, file := devWorld(t, variable)
+			want := connect.Dev{RedisURL: redis.URL(), Page: "http://127.0.0.1:1", PID: os.Getpid()}
+			remove, err := want.Write(t.Context(), getenv(env))
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(file)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the file has the mode %v: %v", info.Mode(), err)
+			}
+			got, lives := connect.FindDev(t.Context(), getenv(env))
+			if want.Nonce = got.Nonce; !lives || got.Nonce == "" || got != want {
+				t.Errorf("found %v, %v", got, lives)
+			}
+			client, err := connect.Redis(t.Context(), getenv(env))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = client.Close(); err != nil {
+				t.Error(err)
+			}
+			env["REDIS_URL"] = "redis://127.0.0.1:1/0"
+			if _, err = connect.Redis(t.Context(), getenv(env)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1 ") {
+				t.Errorf("REDIS_URL does not come first: %v", err)
+			}
+			remove()
+			if _, err = os.Stat(file); !os.IsNotExist(err) {
+				t.Errorf("the file is still there: %v", err)
+			}
+		})
 	}
 }
 

@@ -143,14 +143,17 @@ func TestSplitWithoutRedis(t *testing.T) {
 	t.Parallel()
 	a, _ := databases(t)
 	away := process{redis: "redis://127.0.0.1:1/0", mongo: a}
-	for _, by := range []func() (*connect.Buckets, error){
-		func() (*connect.Buckets, error) { return connect.Open(t.Context(), away.getenv, "", nil, nil) },
-		func() (*connect.Buckets, error) { return connect.Records(t.Context(), away.getenv, nil, nil) },
+	for name, by := range map[string]func() (*connect.Buckets, error){
+		"open":    func() (*connect.Buckets, error) { return connect.Open(t.Context(), away.getenv, "", nil, nil) },
+		"records": func() (*connect.Buckets, error) { return connect.Records(t.Context(), away.getenv, nil, nil) },
 	} {
-		buckets, err := by()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = buckets.Close(t.Context())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			buckets, err := by()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = buckets.Close(t.Context())
+		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // dialTimeout bounds how long a proxied connection waits for its target.
-const dialTimeout = 5 * time.Second
+const dialTimeout = time.Minute
 
 // Proxy is a TCP proxy on loopback between a client and one target. It makes the target unreachable (Cut, Restore) or
 // silent (Pause, Resume), for its own clients only. All methods are safe for concurrent use, and each may be called

@@ -14,6 +14,9 @@ import (
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
+// patience is how long a test waits for the proxy.
+const patience = 5 * time.Minute
+
 // silence is how long a test watches a paused connection for unexpected bytes.
 const silence = 100 * time.Millisecond
 
@@ -141,7 +144,7 @@ func send(t *testing.T, c *client, line string) {
 
 func receive(t *testing.T, c *client) string {
 	t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatalf("set deadline: %v", err)
 	}
 	line, err := c.lines.ReadString('\n')
@@ -154,7 +157,7 @@ func receive(t *testing.T, c *client) string {
 // expectGone fails unless the proxy closes or resets the connection soon.
 func expectGone(t *testing.T, c *client) {
 	t.Helper()
-	_ = c.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
 	switch b, err := c.lines.ReadByte(); {
 	case err == nil:
 		t.Fatalf("got byte %q on a connection that must be closed", b)

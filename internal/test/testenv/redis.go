@@ -17,7 +17,7 @@ import (
 
 const (
 	// claimTTL is how long a logical database stays claimed after its test process died without a cleanup.
-	claimTTL = time.Minute
+	claimTTL = 10 * time.Minute
 	// claimWait is how long a test waits for a free logical database.
 	claimWait = 5 * time.Minute
 	// defaultDatabases is the number of databases in Redis's default configuration.
@@ -69,6 +69,7 @@ func parseRedisURL(tb testing.TB) (*redis.Options, *url.URL) {
 	}
 	address, _ := url.Parse(raw) // valid, because ParseURL has read it
 	options.DB = 0               // database 0 contains the claims, and no test gets it
+	options.ReadTimeout = time.Minute
 	return options, address
 }
 
@@ -156,5 +157,5 @@ func flush(tb testing.TB, ctx context.Context, o *redis.Options) {
 // cleanupContext returns a context for cleanups, in which the test's own context has ended.
 func cleanupContext(tb testing.TB) (context.Context, context.CancelFunc) {
 	tb.Helper()
-	return context.WithTimeout(context.WithoutCancel(tb.Context()), 20*time.Second)
+	return context.WithTimeout(context.WithoutCancel(tb.Context()), 5*time.Minute)
 }

@@ -18,7 +18,7 @@ import (
 const (
 	redisBinary   = "redis-server"
 	redisImage    = "redis:8"
-	serverStartup = 30 * time.Second
+	serverStartup = 5 * time.Minute
 )
 
 // RedisServer is a Redis process of one test. Its append-only file is flushed every second, as on a server in

@@ -68,17 +68,16 @@ func TestMongoThroughAProxyThatIsCut(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.Mongo(t)
 	host := options.Client().ApplyURI(uri).Hosts[0]
-	const patient = 20 * time.Second // the driver reconnects at its own pace
 	proxy := testenv.NewProxy(t, host)
 	client := dialMongo(t, "mongodb://"+proxy.Addr()+"/?directConnection=true")
 	things := client.Database(database).Collection("things")
-	insert := func(id string, patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	insert := func(id string, within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		_, err := things.InsertOne(ctx, bson.D{{Key: "_id", Value: id}})
 		return err
 	}
-	if err := insert("before", patient); err != nil {
+	if err := insert("before", patience); err != nil {
 		t.Fatalf("insert: %v", err)
 	}
 	proxy.Cut()
@@ -86,7 +85,7 @@ func TestMongoThroughAProxyThatIsCut(t *testing.T) {
 		t.Fatal("insert through a cut proxy: no error")
 	}
 	proxy.Restore()
-	if err := insert("after", patient); err != nil {
+	if err := insert("after", patience); err != nil {
 		t.Fatalf("insert after Restore: %v", err)
 	}
 }
@@ -126,7 +125,9 @@ func dialRedis(t *testing.T, url string) *redis.Client {
 
 func dialMongo(t *testing.T, uri string) *mongo.Client {
 	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	o := options.Client().ApplyURI(uri)
+	testenv.Patient(o)
+	client, err := mongo.Connect(o)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
