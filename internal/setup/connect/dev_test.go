@@ -60,7 +60,7 @@ func TestCommandsFindDev(t *testing.T) {
 			if err = client.Close(); err != nil {
 				t.Error(err)
 			}
-			env["REDIS_URL"] = "redis://127.0.0.1:1/0"
+			env["REDIS_URL"] = "redis://127.0.0.1:1/0?max_retries=-1"
 			if _, err = connect.Redis(t.Context(), getenv(env)); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1 ") {
 				t.Errorf("REDIS_URL does not come first: %v", err)
 			}

@@ -1,51 +1,47 @@
 package connect_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 
 	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/network"
 )
 
-// member is the only reachable server of a replica set. It is a secondary until it is elected, and answers all
-// commands with ok.
+// member is the only reachable server of a replica set, in the bubble of a test. It is a secondary until it is elected,
+// and answers all commands with ok.
 type member struct {
-	address string
+	wire    *network.Wire
 	elected atomic.Bool
-	served  sync.WaitGroup
 }
 
-func newMember(t *testing.T) *member {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &member{address: listener.Addr().String()}
-	m.served.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			m.served.Go(func() { m.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		m.served.Wait()
-	})
+const address = "127.0.0.1:27017"
+
+func newMember() *member {
+	m := &member{}
+	m.wire = network.New(network.NewConditions(1, 1, 0, time.Millisecond), func(c net.Conn) { go m.serve(c) })
 	return m
 }
+
+// DialContext connects to the member.
+func (m *member) DialContext(ctx context.Context, kind, address string) (net.Conn, error) {
+	return m.wire.Dial(ctx, kind, address)
+}
+
+// near sets the options of a client of the member.
+func (m *member) near(o *options.ClientOptions) { o.SetDialer(m) }
 
 // serve answers until the client closes the connection.
 func (m *member) serve(c net.Conn) {
@@ -74,8 +70,8 @@ func (m *member) answer(message []byte) []byte {
 		{Key: "isWritablePrimary", Value: elected},
 		{Key: "secondary", Value: !elected},
 		{Key: "setName", Value: "rs"},
-		{Key: "hosts", Value: bson.A{m.address}},
-		{Key: "me", Value: m.address},
+		{Key: "hosts", Value: bson.A{address}},
+		{Key: "me", Value: address},
 		{Key: "maxWireVersion", Value: 25},
 	})
 	var start int32
@@ -96,51 +92,62 @@ func (m *member) answer(message []byte) []byte {
 	return b
 }
 
-// env returns an environment with a short timeout for finding a primary.
-func (m *member) env(name string) string {
+// env is an environment with the address of a member.
+func env(name string) string {
 	if name != "MONGODB_URI" {
 		return ""
 	}
-	return "mongodb://" + m.address + "/?replicaSet=rs&serverSelectionTimeoutMS=200"
+	return "mongodb://" + address + "/?replicaSet=rs"
 }
 
-// noticed elects the member when the command prints that it waits.
+// noticed elects the member some time after the command prints that it waits.
 type noticed struct {
 	*member
+
 	text strings.Builder
 }
 
 func (n *noticed) Write(b []byte) (int, error) {
-	n.elected.Store(true)
+	time.AfterFunc(20*time.Second, func() { n.elected.Store(true) })
 	return n.text.Write(b)
 }
 
 func TestMongoWaitsForAPrimary(t *testing.T) {
 	t.Parallel()
-	n := &noticed{member: newMember(t)}
-	b, err := connect.Mongo(t.Context(), n.env, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if want := "MongoDB at " + n.address +
-		" has no primary, as during an election: waiting for one, at most 30s\n"; n.text.String() != want {
-		t.Errorf("notice is %q, want %q", n.text.String(), want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := &noticed{member: newMember()}
+		b, err := connect.Mongo(t.Context(), env, n, n.near)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if want := "MongoDB at " + address +
+			" has no primary, as during an election: waiting for one, at most 30s\n"; n.text.String() != want {
+			t.Errorf("notice is %q, want %q", n.text.String(), want)
+		}
+	})
 }
 
 func TestMongoDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
-	silent := newMember(t)
-	if _, err := connect.Mongo(t.Context(), silent.env, nil); !errors.Is(err, connect.ErrUnreachable) {
-		t.Errorf("without a notice: %v", err)
-	}
-	away := func(string) string { return "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200" }
-	var notice strings.Builder
-	if _, err := connect.Mongo(t.Context(), away, &notice); !errors.Is(err, connect.ErrUnreachable) ||
-		notice.String() != "" {
-		t.Errorf("a server that is away is no election: %v, %q", err, notice.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		silent := newMember()
+		if _, err := connect.Mongo(t.Context(), env, nil, silent.near); !errors.Is(err, connect.ErrUnreachable) {
+			t.Errorf("without a notice: %v", err)
+		}
+		began := time.Now()
+		var notice strings.Builder
+		if _, err := connect.Mongo(t.Context(), env, &notice, silent.near); !errors.Is(err, connect.ErrUnreachable) ||
+			notice.String() == "" || time.Since(began) > 40*time.Second {
+			t.Errorf("without an end: %v, %q after %v", err, notice.String(), time.Since(began))
+		}
+		notice.Reset()
+		silent.wire.Set(network.Refuse)
+		if _, err := connect.Mongo(t.Context(), env, &notice, silent.near); !errors.Is(err, connect.ErrUnreachable) ||
+			notice.String() != "" {
+			t.Errorf("a server that is away is no election: %v, %q", err, notice.String())
+		}
+	})
 }

@@ -142,7 +142,7 @@ func TestSplitOnPurpose(t *testing.T) {
 func TestSplitWithoutRedis(t *testing.T) {
 	t.Parallel()
 	a, _ := databases(t)
-	away := process{redis: "redis://127.0.0.1:1/0", mongo: a}
+	away := process{redis: "redis://127.0.0.1:1/0?max_retries=-1", mongo: a}
 	for name, by := range map[string]func() (*connect.Buckets, error){
 		"open":    func() (*connect.Buckets, error) { return connect.Open(t.Context(), away.getenv, "", nil, nil) },
 		"records": func() (*connect.Buckets, error) { return connect.Records(t.Context(), away.getenv, nil, nil) },
