@@ -3,7 +3,6 @@ package embedded_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -66,24 +65,5 @@ func TestWantsThePassword(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	if err := client.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 		t.Errorf("without the password: %v", err)
-	}
-}
-
-func TestKeysExpire(t *testing.T) {
-	t.Parallel()
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	client := server.Connect()
-	defer func() { _ = client.Close() }()
-	if err := client.Set(t.Context(), "key", "value", 10*time.Millisecond).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for client.Exists(t.Context(), "key").Val() > 0 { // until the test's deadline
-		if t.Context().Err() != nil {
-			t.Fatal("the key is still there")
-		}
 	}
 }
