@@ -94,7 +94,8 @@ func describe(stacks []string) string {
 
 // trimmed matches files of Go's own library in a program of `go build -trimpath`: of the packages in which functions
 // wait.
-var trimmed = regexp.MustCompile(`^(bufio|context|crypto|database|internal|io|net|os|runtime|sync|syscall|testing|time)/`)
+var trimmed = regexp.MustCompile(
+	`^(bufio|context|crypto|database|internal|io|net|os|runtime|sync|syscall|testing|time)/`)
 
 // inLibrary reports whether a file is of Go's own library.
 func inLibrary(path string) bool {

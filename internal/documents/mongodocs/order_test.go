@@ -2,8 +2,8 @@ package mongodocs_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -27,7 +27,7 @@ func TestWritersInAnyOrder(t *testing.T) {
 			for range rounds {
 				var changes []documents.Change
 				for _, i := range random.Perm(documentsEach) {
-					changes = append(changes, documents.Change{Key: fmt.Sprint(i), Apply: add})
+					changes = append(changes, documents.Change{Key: strconv.Itoa(i), Apply: add})
 				}
 				if err := errors.Join(documents.Update(t.Context(), in, changes)...); err != nil {
 					t.Error(err)
