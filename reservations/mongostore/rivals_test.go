@@ -29,8 +29,7 @@ func daily(capacity float64) reservations.Limit {
 }
 
 // sent counts the commands of a client. Before, where it is set, is called before each command leaves. Repeats has each
-// update count as one that the driver repeated. Hasty clients look for a server for as long as those of Connect, and no
-// longer.
+// update count as one that the driver repeated. A hasty client looks for a server for as long as a client of Connect.
 type sent struct {
 	reads, writes atomic.Int64
 	before        func(*event.CommandStartedEvent)
