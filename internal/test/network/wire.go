@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -16,13 +17,13 @@ type Wire struct {
 	serve func(net.Conn)
 
 	mu    sync.Mutex // guards links
-	links map[*link]struct{}
+	links []*link // in the order of their dials, so that a fault meets them in one order
 }
 
 // New returns a wire with these conditions. Serve is called with the server's end of each connection, and must return
 // at once. After an answer of the server that is lost, its connection ends.
 func New(conditions *Conditions, serve func(net.Conn)) *Wire {
-	return &Wire{Conditions: conditions, serve: serve, links: map[*link]struct{}{}}
+	return &Wire{Conditions: conditions, serve: serve}
 }
 
 // Set changes the state.
@@ -30,15 +31,16 @@ func (w *Wire) Set(state State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.Conditions.Set(state)
-	for l := range w.links {
+	w.links = slices.DeleteFunc(w.links, func(l *link) bool {
 		switch {
 		case state == Hang:
 			l.hang()
 		case state == Refuse || l.hangs():
-			delete(w.links, l)
 			l.reset()
+			return true
 		}
-	}
+		return false
+	})
 }
 
 // Dial connects to the server; it is a Dialer of go-redis. The network and the address do not matter.
@@ -60,7 +62,7 @@ func (w *Wire) Dial(context.Context, string, string) (net.Conn, error) {
 	nowhere, _ := pipe(nil)
 	l := &link{Conn: client, wire: w, nowhere: nowhere}
 	w.mu.Lock()
-	w.links[l] = struct{}{}
+	w.links = append(w.links, l)
 	w.mu.Unlock()
 	w.serve(&serverEnd{Conn: server, link: l})
 	return l, nil
@@ -117,7 +119,7 @@ func (l *link) Read(b []byte) (int, error) {
 
 func (l *link) Close() error {
 	l.wire.mu.Lock()
-	delete(l.wire.links, l)
+	l.wire.links = slices.DeleteFunc(l.wire.links, func(other *link) bool { return other == l })
 	l.wire.mu.Unlock()
 	l.reset()
 	return nil

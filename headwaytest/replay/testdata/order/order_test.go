@@ -26,6 +26,7 @@ func TestOrder(t *testing.T) {
 	}
 	synctest.Test(t, func(*testing.T) {
 		begin := time.Now()
+		secret := make([]byte, 8)
 		numbers := make(chan int)
 		words := make(chan int)
 		var all sync.WaitGroup
@@ -49,12 +50,15 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		all.Wait()
+		var pool sync.Pool
+		for range 10 {
+			pool.Put(&secret)
+		}
 		letters := map[string]int{}
 		for n := range 100 {
 			letters[fmt.Sprint(n)] = n
 		}
 		see("map %v", slices.Collect(maps.Keys(letters)))
-		secret := make([]byte, 8)
 		_, _ = crypto.Read(secret)
 		see("random %d, secret %x", rand.Uint64(), secret)
 	})
