@@ -3,12 +3,14 @@ package enqueue
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/setup/cli"
-	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 )
 
@@ -103,20 +105,32 @@ func TestDryRunExitsAsTheBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, env := environment(t)
-			file := write(t, "headway.yaml", pricedConfig)
-			args := append([]string{"batch", "-", "--limit", "openai", "--config", file}, tc.args...)
-			dry := callWith(t, server, env, tc.text, append(args, "--dry-run")...)
-			if dry.code != tc.code || dry.pending(t) != 0 || len(server.Keys()) != 0 ||
-				!strings.Contains(dry.out, tc.shown) || tc.shown == "" && dry.out != "" {
-				t.Errorf("exit %d, %v: %s%s", dry.code, server.Keys(), dry.out, dry.err)
-			}
-			sent := callWith(t, server, env, tc.text, args...)
-			if sent.code != dry.code || sent.err != dry.err {
-				t.Errorf("exit %d: %s\nthe dry run: exit %d: %s", sent.code, sent.err, dry.code, dry.err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				server, env := environment(t)
+				file := write(t, "headway.yaml", pricedConfig)
+				args := append([]string{"batch", "-", "--limit", "openai", "--config", file}, tc.args...)
+				dry := callWith(t, server, env, tc.text, append(args, "--dry-run")...)
+				if dry.code != tc.code || dry.pending(t) != 0 || len(keys(t, server)) != 0 ||
+					!strings.Contains(dry.out, tc.shown) || tc.shown == "" && dry.out != "" {
+					t.Errorf("exit %d, %v: %s%s", dry.code, keys(t, server), dry.out, dry.err)
+				}
+				sent := callWith(t, server, env, tc.text, args...)
+				if sent.code != dry.code || sent.err != dry.err {
+					t.Errorf("exit %d: %s\nthe dry run: exit %d: %s", sent.code, sent.err, dry.code, dry.err)
+				}
+			})
 		})
 	}
+}
+
+// keys returns all keys of a Redis but the epoch, which says that nothing was taken before.
+func keys(t *testing.T, server *memredis.Redis) []string {
+	t.Helper()
+	all, err := server.Client.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(key string) bool { return key == "headway:{buckets}:epoch" })
 }
 
 // The JSON of a file without a good line has its faults.
@@ -133,39 +147,38 @@ func TestDryRunOfFaultsAsJSON(t *testing.T) {
 // Where a fleet is named, its limits and the rates that are set count; if it does not answer, the ones of the file do.
 func TestDryRunOfALiveFleet(t *testing.T) {
 	t.Parallel()
-	server, env := environment(t)
-	publish(t, server)
-	file := write(t, "headway.yaml", "limits: {vendor: {meters: {requests: 99/s, tokens: 9999/s}}}")
-	args := []string{"batch", "-", "--limit", "vendor", "--config", file, "--dry-run", "--json"}
-	forecastOf := func() (f forecast, c call) {
-		c = callWith(t, server, env, line("a", 100), args...)
-		if err := json.Unmarshal([]byte(c.out), &f); err != nil || c.code != cli.ExitOK || len(f.Meters) != 2 {
-			t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		server, env := environment(t)
+		publish(t, server)
+		file := write(t, "headway.yaml", "limits: {vendor: {meters: {requests: 99/s, tokens: 9999/s}}}")
+		args := []string{"batch", "-", "--limit", "vendor", "--config", file, "--dry-run", "--json"}
+		forecastOf := func() (f forecast, c call) {
+			c = callWith(t, server, env, line("a", 100), args...)
+			if err := json.Unmarshal([]byte(c.out), &f); err != nil || c.code != cli.ExitOK || len(f.Meters) != 2 {
+				t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+			}
+			return f, c
 		}
-		return f, c
-	}
-	if f, c := forecastOf(); !f.Live || f.Meters[0].Capacity != 10 || c.err != "" || c.pending(t) != 0 {
-		t.Errorf("by live workers: %+v, %s", f, c.err)
-	}
-	buckets, err := connect.Mongo(t.Context(), func(k string) string { return env[k] }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = buckets.Close(t.Context()) }()
-	set := reservations.Override{
-		Limit: "vendor", Meter: "requests", Rate: 3, Period: time.Second, SetAt: time.Now(), By: "ops",
-	}
-	if err = buckets.SetOverride(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	if f, _ := forecastOf(); f.Meters[0].Capacity != 3 {
-		t.Errorf("by the rate that is set: %+v", f)
-	}
-	env["REDIS_URL"] = "redis://127.0.0.1:1"
-	if f, c := forecastOf(); f.Live || f.Meters[0].Capacity != 99 ||
-		!strings.Contains(c.err, "the fleet does not answer") {
-		t.Errorf("without an answer: %+v, %s", f, c.err)
-	}
+		if f, c := forecastOf(); !f.Live || f.Meters[0].Capacity != 10 || c.err != "" || c.pending(t) != 0 {
+			t.Errorf("by live workers: %+v, %s", f, c.err)
+		}
+		buckets := (&world{redis: server, env: env}).buckets(t)
+		set := reservations.Override{
+			Limit: "vendor", Meter: "requests", Rate: 3, Period: time.Second, SetAt: time.Now(), By: "ops",
+		}
+		if err := buckets.SetOverride(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		if f, _ := forecastOf(); f.Meters[0].Capacity != 3 {
+			t.Errorf("by the rate that is set: %+v", f)
+		}
+		server = nil
+		if f, c := forecastOf(); f.Live || f.Meters[0].Capacity != 99 ||
+			!strings.Contains(c.err, "the fleet does not answer") {
+			t.Errorf("without an answer: %+v, %s", f, c.err)
+		}
+		<-time.After(time.Minute) // go-redis dials in the background until then
+	})
 }
 
 // A batch that may cost more than its budget is not enqueued, and neither is one whose cost is not known.

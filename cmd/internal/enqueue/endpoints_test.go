@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/hibiken/asynq"
+	"testing/synctest"
 
 	"github.com/headway-go/headway/internal/setup/cli"
 )
@@ -26,15 +25,15 @@ func (w *world) allURLs() string {
 	fmt.Fprintf(&b,
 		`{"custom_id":"http","method":"POST","url":"%s/tick","headers":{"Authorization":"Bearer test"},"body":{"id":"1"},`+
 			`"charge":{"requests":1,"tokens":0}}`+"\n",
-		w.judge.URL())
+		judgeURL)
 	fmt.Fprintf(&b, `{"custom_id":"get","method":"GET","url":"%s/nowhere","headers":{"Authorization":"Bearer test"}}`+"\n",
-		w.judge.URL())
+		judgeURL)
 	return b.String()
 }
 
 func (w *world) allowHTTP(t *testing.T) {
 	t.Helper()
-	host, err := url.Parse(w.judge.URL())
+	host, err := url.Parse(judgeURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,25 +42,27 @@ func (w *world) allowHTTP(t *testing.T) {
 
 func TestEveryURL(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.allowHTTP(t)
-	w.work(t, nil)
-	out, errs := filepath.Join(t.TempDir(), "out.jsonl"), filepath.Join(t.TempDir(), "err.jsonl")
-	c := w.call(t, "batch", write(t, "in.jsonl", w.allURLs()), "--out", out, "--errors", errs, "--limit", "openai")
-	if c.code != cli.ExitFailed {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-	if good := readLines(t, out); len(good) != 6 {
-		t.Errorf("answers %+v", good)
-	}
-	if bad := readLines(t, errs); len(bad) != 1 || bad[0].CustomID != "get" || bad[0].Response == nil ||
-		bad[0].Response.StatusCode != 404 {
-		t.Errorf("errors %+v", bad)
-	}
-	if c = w.call(t, "retry", batchOf(t, c), "--failed"); c.code != cli.ExitOK ||
-		!strings.Contains(c.out, "1 failed request is") {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.allowHTTP(t)
+		w.work(t, nil)
+		out, errs := filepath.Join(t.TempDir(), "out.jsonl"), filepath.Join(t.TempDir(), "err.jsonl")
+		c := w.call(t, "batch", write(t, "in.jsonl", w.allURLs()), "--out", out, "--errors", errs, "--limit", "openai")
+		if c.code != cli.ExitFailed {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+		if good := readLines(t, out); len(good) != 6 {
+			t.Errorf("answers %+v", good)
+		}
+		if bad := readLines(t, errs); len(bad) != 1 || bad[0].CustomID != "get" || bad[0].Response == nil ||
+			bad[0].Response.StatusCode != 404 {
+			t.Errorf("errors %+v", bad)
+		}
+		if c = w.call(t, "retry", batchOf(t, c), "--failed"); c.code != cli.ExitOK ||
+			!strings.Contains(c.out, "1 failed request is") {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+	})
 }
 
 // With invalid lines nothing is enqueued, and each invalid line is named.
@@ -105,83 +106,88 @@ func TestBadInputIsNamedByItsLine(t *testing.T) {
 // A host that workers would refuse is a fault of its line, if the file lists hosts.
 func TestHostsThatAreNotListed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	lines := line("a", 5) + "\n" + `{"custom_id":"b","method":"GET","url":"http://api.example.com/a"}` + "\n" +
-		`{"custom_id":"c","method":"GET","url":"http://evil.test/a"}` + "\n"
-	in := write(t, "in.jsonl", lines)
-	w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com]}\n")
-	c := w.call(t, "batch", in, "--limit", "openai")
-	if c.code != cli.ExitUsage || c.pending(t) != 0 ||
-		!strings.Contains(c.err, `line 3: http request: url: host "evil.test"`) ||
-		!strings.Contains(c.err, "http.allow_hosts") || strings.Contains(c.err, "line 2") {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-	w.config = write(t, "headway.yaml", requestsAndTokens)
-	c = w.call(t, "batch", in, "--limit", "openai")
-	if c.code != cli.ExitOK || c.pending(t) != 3 ||
-		!strings.Contains(c.err,
-			"warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		lines := line("a", 5) + "\n" + `{"custom_id":"b","method":"GET","url":"http://api.example.com/a"}` + "\n" +
+			`{"custom_id":"c","method":"GET","url":"http://evil.test/a"}` + "\n"
+		in := write(t, "in.jsonl", lines)
+		w.config = write(t, "headway.yaml", requestsAndTokens+"http: {allow_hosts: [api.example.com]}\n")
+		c := w.call(t, "batch", in, "--limit", "openai")
+		if c.code != cli.ExitUsage || c.pending(t) != 0 ||
+			!strings.Contains(c.err, `line 3: http request: url: host "evil.test"`) ||
+			!strings.Contains(c.err, "http.allow_hosts") || strings.Contains(c.err, "line 2") {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+		w.config = write(t, "headway.yaml", requestsAndTokens)
+		c = w.call(t, "batch", in, "--limit", "openai")
+		if c.code != cli.ExitOK || c.pending(t) != 3 ||
+			!strings.Contains(c.err,
+				"warning: 2 requests have an absolute url, and "+w.config+" lists no hosts (http.allow_hosts)") {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+	})
 }
 
 // A secret that workers would refuse is a fault of its line.
 func TestSecretsThatAreNotListed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	headers := func(id, value string) string {
-		return fmt.Sprintf(
-			`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
-	}
-	good := headers("a", "Bearer ${API_KEY}")
-	in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
-	w.config = write(t, "headway.yaml",
-		requestsAndTokens+"http: {allow_hosts: [api.example.com], secrets: {API_KEY: [\"http://api.example.com\"]}}\n")
-	c := w.call(t, "batch", in, "--limit", "openai")
-	for _, want := range []string{
-		"2 of 3 lines are faulty",
-		`line 2: http request: header.Authorization: wants the secret "OTHER_KEY"`, "http.secrets",
-		"line 3: http request: header.Authorization: has a ${ without a }",
-	} {
-		if !strings.Contains(c.err, want) {
-			t.Errorf("%q is missing in %s", want, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		headers := func(id, value string) string {
+			return fmt.Sprintf(
+				`{"custom_id":%q,"method":"GET","url":"http://api.example.com/a","headers":{"Authorization":%q}}`+"\n", id, value)
 		}
-	}
-	if c.code != cli.ExitUsage || c.pending(t) != 0 {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-	if c = w.call(t, "batch", write(t, "in.jsonl", good), "--limit", "openai"); c.code != cli.ExitOK ||
-		c.pending(t) != 1 {
-		t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
-	}
+		good := headers("a", "Bearer ${API_KEY}")
+		in := write(t, "in.jsonl", good+headers("b", "Bearer ${OTHER_KEY}")+headers("c", "Bearer ${API_KEY"))
+		w.config = write(t, "headway.yaml",
+			requestsAndTokens+"http: {allow_hosts: [api.example.com], secrets: {API_KEY: [\"http://api.example.com\"]}}\n")
+		c := w.call(t, "batch", in, "--limit", "openai")
+		for _, want := range []string{
+			"2 of 3 lines are faulty",
+			`line 2: http request: header.Authorization: wants the secret "OTHER_KEY"`, "http.secrets",
+			"line 3: http request: header.Authorization: has a ${ without a }",
+		} {
+			if !strings.Contains(c.err, want) {
+				t.Errorf("%q is missing in %s", want, c.err)
+			}
+		}
+		if c.code != cli.ExitUsage || c.pending(t) != 0 {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+		if c = w.call(t, "batch", write(t, "in.jsonl", good), "--limit", "openai"); c.code != cli.ExitOK ||
+			c.pending(t) != 1 {
+			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+	})
 }
 
 // A task that was archived without a result, because its workers were killed too often, gets a result when its batch
 // is enqueued again.
 func TestArchivedTasksHaveResults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := write(t, "in.jsonl", chats(3))
-	c := w.call(t, "batch", in, "--limit", "openai")
-	id := batchOf(t, c)
-	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: w.redis.Addr()})
-	defer func() { _ = inspector.Close() }()
-	if err := inspector.ArchiveTask("default", id+"-2-0"); err != nil {
-		t.Fatal(err)
-	}
-	errs := filepath.Join(t.TempDir(), "err.jsonl")
-	w.work(t, nil)
-	c = w.call(t, "batch", in, "--limit", "openai", "--errors", errs)
-	bad := readLines(t, errs)
-	if c.code != cli.ExitFailed || len(bad) != 1 || bad[0].CustomID != "c2" || bad[0].Error == nil ||
-		bad[0].Error.Code != "request_failed" {
-		t.Fatalf("exit %d: %+v: %s", c.code, bad, c.err)
-	}
-	if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {
-		t.Fatalf("exit %d: %s", c.code, c.err)
-	}
-	if c = w.call(t, "batch", in, "--limit", "openai", "--errors", errs); c.code != cli.ExitOK ||
-		len(readLines(t, errs)) != 0 {
-		t.Errorf("exit %d: %s", c.code, c.err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		in := write(t, "in.jsonl", chats(3))
+		c := w.call(t, "batch", in, "--limit", "openai")
+		id := batchOf(t, c)
+		inspector := w.redis.Inspector()
+		if err := inspector.ArchiveTask("default", id+"-2-0"); err != nil {
+			t.Fatal(err)
+		}
+		errs := filepath.Join(t.TempDir(), "err.jsonl")
+		w.work(t, nil)
+		c = w.call(t, "batch", in, "--limit", "openai", "--errors", errs)
+		bad := readLines(t, errs)
+		if c.code != cli.ExitFailed || len(bad) != 1 || bad[0].CustomID != "c2" || bad[0].Error == nil ||
+			bad[0].Error.Code != "request_failed" {
+			t.Fatalf("exit %d: %+v: %s", c.code, bad, c.err)
+		}
+		if c = w.call(t, "retry", id, "--failed"); c.code != cli.ExitOK {
+			t.Fatalf("exit %d: %s", c.code, c.err)
+		}
+		if c = w.call(t, "batch", in, "--limit", "openai", "--errors", errs); c.code != cli.ExitOK ||
+			len(readLines(t, errs)) != 0 {
+			t.Errorf("exit %d: %s", c.code, c.err)
+		}
+	})
 }

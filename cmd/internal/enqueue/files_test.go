@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headway-go/headway/internal/setup/cli"
 )
@@ -79,42 +80,46 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := write(t, "in.jsonl", chats(3))
-	w.work(t, nil)
-	var errs bytes.Buffer
-	code := cli.Run(t.Context(), rootCommand, []string{
-		"batch", in, "--limit", "openai", "--out", "-", "--config",
-		w.config,
-	}, cli.Environment{
-		Getenv: w.getenv, In: strings.NewReader(""), Out: full{}, Err: &errs,
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		in := write(t, "in.jsonl", chats(3))
+		w.work(t, nil)
+		var errs bytes.Buffer
+		code := cli.Run(w.context(t), rootCommand, []string{
+			"batch", in, "--limit", "openai", "--out", "-", "--config",
+			w.config,
+		}, cli.Environment{
+			Getenv: w.getenv, In: strings.NewReader(""), Out: full{}, Err: &errs,
+		})
+		if code != cli.ExitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("exit %d: %s", code, errs.String())
+		}
+		out := filepath.Join(t.TempDir(), "out.jsonl")
+		if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK ||
+			len(readLines(t, out)) != 3 {
+			t.Errorf("exit %d: %s", c.code, c.err)
+		}
 	})
-	if code != cli.ExitFailed || !strings.Contains(errs.String(), "no space left") {
-		t.Errorf("exit %d: %s", code, errs.String())
-	}
-	out := filepath.Join(t.TempDir(), "out.jsonl")
-	if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK ||
-		len(readLines(t, out)) != 3 {
-		t.Errorf("exit %d: %s", c.code, c.err)
-	}
 }
 
 // A file of another form gets one hint, and no fault for each of its lines.
 func TestFilesOfAnotherForm(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"id,prompt\n1,hi\n2,ho\n":        "standard input is a table (CSV), and a batch has one JSON object a line",
-		"[" + line("a", 10) + "]":        "jq -c '.[]' FILE",
-		"[\n" + line("a", 10) + ",\n{}]": "standard input is a JSON array",
-		"{\n  \"custom_id\": \"a\"\n}":   "jq -c . FILE",
-	} {
-		for _, args := range [][]string{nil, {"--skip-invalid"}, {"--dry-run"}} {
-			c := enqueueCommand(t, text, append([]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig},
-				args...)...)
-			if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || strings.Contains(c.err, "line 1") ||
-				c.pending(t) != 0 {
-				t.Errorf("%q of %q: exit %d: %s", args, text, c.code, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		for text, want := range map[string]string{
+			"id,prompt\n1,hi\n2,ho\n":        "standard input is a table (CSV), and a batch has one JSON object a line",
+			"[" + line("a", 10) + "]":        "jq -c '.[]' FILE",
+			"[\n" + line("a", 10) + ",\n{}]": "standard input is a JSON array",
+			"{\n  \"custom_id\": \"a\"\n}":   "jq -c . FILE",
+		} {
+			for _, args := range [][]string{nil, {"--skip-invalid"}, {"--dry-run"}} {
+				c := enqueueCommand(t, text, append([]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig},
+					args...)...)
+				if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || strings.Contains(c.err, "line 1") ||
+					c.pending(t) != 0 {
+					t.Errorf("%q of %q: exit %d: %s", args, text, c.code, c.err)
+				}
 			}
 		}
-	}
+	})
 }

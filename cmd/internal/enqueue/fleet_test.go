@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 
 	"github.com/headway-go/headway/internal/calls/pause"
@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/internal/products/record"
 	"github.com/headway-go/headway/internal/setup/config"
 	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -27,10 +28,10 @@ import (
 
 // world is the environment that commands and workers share in a test.
 type world struct {
-	redis  *miniredis.Miniredis
+	redis  *memredis.Redis
 	env    map[string]string
 	config string
-	judge  *provider.Server
+	judge  direct
 }
 
 // requestsAndTokens are limits that the provider enforces too.
@@ -43,16 +44,15 @@ prices: {m: {input: 1000, output: 2000}}
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server, env := environment(t)
-	judge, err := provider.Start(provider.Config{
+	judge, err := provider.New(provider.Config{
 		Requests: provider.Quota{Rate: 100, Capacity: 20}, Tokens: provider.Quota{Rate: 20000, Capacity: 5000},
 		MinLatency: time.Millisecond, MaxLatency: 20 * time.Millisecond,
-		Slack: 500 * time.Millisecond, // a busy machine delays calls; ./e2e judges exactly
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = judge.Close() })
-	return &world{redis: server, env: env, config: write(t, "headway.yaml", requestsAndTokens), judge: judge}
+	return &world{redis: server, env: env, config: write(t, "headway.yaml", requestsAndTokens), judge: direct{judge}}
 }
 
 func (w *world) call(t *testing.T, args ...string) call {
@@ -62,15 +62,44 @@ func (w *world) call(t *testing.T, args ...string) call {
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// store returns the store of the batches.
-func (w *world) store(t *testing.T) *batches.Store {
+// context is that of a command of the world.
+func (w *world) context(t *testing.T) context.Context {
 	t.Helper()
-	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
+	return connect.WithDial(t.Context(), w.redis.Dial)
+}
+
+// judgeURL is the address of the provider, which direct calls without a socket.
+const judgeURL = "http://127.0.0.1:1/v1"
+
+// direct answers calls by a provider.
+type direct struct{ *provider.Server }
+
+func (d direct) RoundTrip(q *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	d.ServeHTTP(answer, q)
+	if q.Context().Err() != nil {
+		return nil, q.Context().Err()
+	}
+	r := answer.Result() //nolint:bodyclose // the caller does
+	r.Request = q
+	return r, nil
+}
+
+// buckets returns the buckets and records of the world.
+func (w *world) buckets(t *testing.T) *connect.Buckets {
+	t.Helper()
+	buckets, err := connect.Open(w.context(t), w.getenv, "", w.redis.Client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = buckets.Close(context.WithoutCancel(t.Context())) })
-	store, err := buckets.Batches(t.Context())
+	return buckets
+}
+
+// store returns the store of the batches.
+func (w *world) store(t *testing.T) *batches.Store {
+	t.Helper()
+	store, err := w.buckets(t).Batches(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +114,7 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buckets, err := connect.Mongo(t.Context(), w.getenv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	buckets := w.buckets(t)
 	store, err := buckets.Batches(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -97,19 +123,19 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue, err := connect.Redis(t.Context(), w.getenv)
+	queue, err := connect.Redis(w.context(t), w.getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := llm.Config{BaseURL: w.judge.URL(), APIKey: "test"}
-	if upstream != nil {
-		settings.HTTPClient = &http.Client{Transport: upstream}
+	if upstream == nil {
+		upstream = w.judge
 	}
+	settings := llm.Config{BaseURL: judgeURL, APIKey: "test", HTTPClient: &http.Client{Transport: upstream}}
 	client, err := llm.NewClient(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts})
+	requests, err := web.NewClient(web.Config{AllowHosts: c.HTTP.AllowHosts, HTTPClient: settings.HTTPClient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +176,6 @@ func (w *world) work(t *testing.T, upstream http.RoundTripper) (stop func()) {
 		recorder.Close()
 		client.Close()
 		_ = queue.Close()
-		_ = buckets.Close(ctx)
 	}
 	t.Cleanup(stop)
 	return stop

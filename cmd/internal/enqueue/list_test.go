@@ -3,6 +3,7 @@ package enqueue
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -108,33 +109,37 @@ func TestListFitsTheTerminal(t *testing.T) {
 // An impossible batch name is one error message.
 func TestNamesThatNoBatchHas(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for name, want := range map[string]string{
-		"": "headway: the name of the batch is empty; `headway status` lists the newest\n",
-		"in.jsonl": "headway: \"in.jsonl\" is no name of a batch, which is short and has only letters, " +
-			"digits, - and _; `headway status` lists the newest\n",
-		strings.Repeat("a", 999): "headway: \"" + strings.Repeat("a", 80) + "\" is no name",
-		"ffff":                   "headway: batches: unknown batch: \"ffff\"; `headway status` lists the newest\n",
-	} {
-		if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
-			t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for name, want := range map[string]string{
+			"": "headway: the name of the batch is empty; `headway status` lists the newest\n",
+			"in.jsonl": "headway: \"in.jsonl\" is no name of a batch, which is short and has only letters, " +
+				"digits, - and _; `headway status` lists the newest\n",
+			strings.Repeat("a", 999): "headway: \"" + strings.Repeat("a", 80) + "\" is no name",
+			"ffff":                   "headway: batches: unknown batch: \"ffff\"; `headway status` lists the newest\n",
+		} {
+			if c := w.call(t, "status", name); c.code != cli.ExitUsage || !strings.HasPrefix(c.err, want) {
+				t.Errorf("%q: exit %d: %s%s", name, c.code, c.out, c.err)
+			}
 		}
-	}
+	})
 }
 
 // Batches that can't be read hide no others.
 func TestListBesideMalformedBatches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	good := w.opened(t, 2)
-	w.insert(t, "batches", "malformed-record", bson.M{"created": "no time", "state": "open"}, nil)
-	w.insert(t, "batches", "malformed-result", bson.M{"created": time.Now(), "state": "open", "lines": 1}, nil)
-	w.insert(t, "results", "malformed-result/000000001", bson.M{"custom": "c1", "status": 5}, nil)
-	for _, args := range [][]string{{"status"}, {"status", "--json"}} {
-		c := w.call(t, args...)
-		if c.code != cli.ExitFailed || !strings.Contains(c.out, good) ||
-			!strings.Contains(c.err, "malformed-record") || !strings.Contains(c.err, "malformed-result") {
-			t.Errorf("%q: exit %d: %s%s", args, c.code, c.out, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		good := w.opened(t, 2)
+		w.insert(t, "batches", "malformed-record", bson.M{"created": "no time", "state": "open"}, nil)
+		w.insert(t, "batches", "malformed-result", bson.M{"created": time.Now(), "state": "open", "lines": 1}, nil)
+		w.insert(t, "results", "malformed-result/000000001", bson.M{"custom": "c1", "status": 5}, nil)
+		for _, args := range [][]string{{"status"}, {"status", "--json"}} {
+			c := w.call(t, args...)
+			if c.code != cli.ExitFailed || !strings.Contains(c.out, good) ||
+				!strings.Contains(c.err, "malformed-record") || !strings.Contains(c.err, "malformed-result") {
+				t.Errorf("%q: exit %d: %s%s", args, c.code, c.out, c.err)
+			}
 		}
-	}
+	})
 }

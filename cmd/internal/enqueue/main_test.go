@@ -9,15 +9,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/line/envelope"
 	"github.com/headway-go/headway/internal/setup/cli"
-	"github.com/headway-go/headway/internal/test/testenv"
+	"github.com/headway-go/headway/internal/setup/connect"
+	"github.com/headway-go/headway/internal/test/memredis"
 )
 
 // TestMain runs this binary as the command itself if a test needs a process.
@@ -29,9 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// call is the result of a command on an embedded Redis.
+// call is the result of a command on a Redis in memory.
 type call struct {
-	redis    *miniredis.Miniredis
+	redis    *memredis.Redis
 	code     int
 	out, err string
 }
@@ -42,24 +43,28 @@ func enqueueCommand(t *testing.T, stdin string, args ...string) call {
 	return callWith(t, server, env, stdin, args...)
 }
 
-// environment returns the environment of commands that share a Redis and a database.
-func environment(t *testing.T) (*miniredis.Miniredis, map[string]string) {
+// inMemory is the REDIS_URL of commands in memory. Nothing listens there.
+const inMemory = "redis://127.0.0.1:1/0"
+
+// environment returns the environment of commands that share a Redis in memory, which has their records too. It serves
+// testing/synctest bubbles.
+func environment(t *testing.T) (*memredis.Redis, map[string]string) {
 	t.Helper()
-	server := miniredis.RunT(t)
-	return server, map[string]string{
-		"REDIS_URL": "redis://" + server.Addr() + "/0", "MONGODB_URI": testenv.MongoURI(t),
-	}
+	return memredis.New(t), map[string]string{"REDIS_URL": inMemory}
 }
 
-func callWith(t *testing.T, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string) call {
+func callWith(t *testing.T, server *memredis.Redis, env map[string]string, stdin string, args ...string) call {
 	t.Helper()
 	return callIn(t.Context(), server, env, stdin, args...)
 }
 
 func callIn(
-	ctx context.Context, server *miniredis.Miniredis, env map[string]string, stdin string, args ...string,
+	ctx context.Context, server *memredis.Redis, env map[string]string, stdin string, args ...string,
 ) call {
 	var out, errs bytes.Buffer
+	if server != nil {
+		ctx = connect.WithDial(ctx, server.Dial)
+	}
 	code := cli.Run(ctx, rootCommand, args, cli.Environment{
 		Getenv: func(k string) string { return env[k] },
 		In:     strings.NewReader(stdin), Out: &out, Err: &errs,
@@ -69,9 +74,7 @@ func callIn(
 
 func (c call) pending(t *testing.T) int {
 	t.Helper()
-	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
-	defer func() { _ = inspector.Close() }()
-	info, err := inspector.GetQueueInfo("default")
+	info, err := c.redis.Inspector().GetQueueInfo("default")
 	if err != nil {
 		return 0 // no task was ever enqueued
 	}
@@ -98,48 +101,56 @@ func line(id string, tokens int) string {
 
 func TestBatchOfTheExample(t *testing.T) {
 	t.Parallel()
-	c := enqueueCommand(t, "", "batch", "../../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig,
-		"--json")
-	var r result
-	if err := json.Unmarshal([]byte(c.out), &r); err != nil || c.code != cli.ExitOK {
-		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
-	}
-	if r.Enqueued != 400 || r.Faulty != 0 || c.pending(t) != 400 {
-		t.Errorf("result %+v, pending %d", r, c.pending(t))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := enqueueCommand(t, "", "batch", "../../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig,
+			"--json")
+		var r result
+		if err := json.Unmarshal([]byte(c.out), &r); err != nil || c.code != cli.ExitOK {
+			t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+		}
+		if r.Enqueued != 400 || r.Faulty != 0 || c.pending(t) != 400 {
+			t.Errorf("result %+v, pending %d", r, c.pending(t))
+		}
+	})
 }
 
 func TestFaultyLinesEnqueueNothing(t *testing.T) {
 	t.Parallel()
-	text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("a", 10), "", line("c", 10)}, "\n")
-	c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig)
-	if c.code != cli.ExitUsage || c.pending(t) != 0 {
-		t.Errorf("exit %d, pending %d", c.code, c.pending(t))
-	}
-	for _, want := range []string{"line 2", "line 3", "custom_id", "--skip-invalid"} {
-		if !strings.Contains(c.err, want) {
-			t.Errorf("%q is missing in %s", want, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("a", 10), "", line("c", 10)}, "\n")
+		c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig)
+		if c.code != cli.ExitUsage || c.pending(t) != 0 {
+			t.Errorf("exit %d, pending %d", c.code, c.pending(t))
 		}
-	}
+		for _, want := range []string{"line 2", "line 3", "custom_id", "--skip-invalid"} {
+			if !strings.Contains(c.err, want) {
+				t.Errorf("%q is missing in %s", want, c.err)
+			}
+		}
+	})
 }
 
 func TestSkipInvalidEnqueuesTheOthers(t *testing.T) {
 	t.Parallel()
-	text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("c", 10)}, "\n")
-	c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig, "--skip-invalid")
-	if c.code != cli.ExitFailed || c.pending(t) != 2 || !strings.Contains(c.err, "line 2") {
-		t.Errorf("exit %d, pending %d: %s", c.code, c.pending(t), c.err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		text := strings.Join([]string{line("a", 10), `{"custom_id":"b"`, line("c", 10)}, "\n")
+		c := enqueueCommand(t, text, "batch", "-", "--limit", "openai", "--config", repositoryConfig, "--skip-invalid")
+		if c.code != cli.ExitFailed || c.pending(t) != 2 || !strings.Contains(c.err, "line 2") {
+			t.Errorf("exit %d, pending %d: %s", c.code, c.pending(t), c.err)
+		}
+	})
 }
 
 func TestChargeThatCanNeverBeServed(t *testing.T) {
 	t.Parallel()
-	config := write(t, "headway.yaml", "limits: {small: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
-	c := enqueueCommand(t, line("a", 5000), "batch", "-", "--limit", "small", "--config", config)
-	if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, "line 1") ||
-		!strings.Contains(c.err, "more than can ever be served") {
-		t.Errorf("exit %d: %s", c.code, c.err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		config := write(t, "headway.yaml", "limits: {small: {meters: {tokens: {rate: 100/s, max_reserved: 50}}}}")
+		c := enqueueCommand(t, line("a", 5000), "batch", "-", "--limit", "small", "--config", config)
+		if c.code != cli.ExitUsage || c.pending(t) != 0 || !strings.Contains(c.err, "line 1") ||
+			!strings.Contains(c.err, "more than can ever be served") {
+			t.Errorf("exit %d: %s", c.code, c.err)
+		}
+	})
 }
 
 func TestFaultsOfTheCommandLine(t *testing.T) {
@@ -196,15 +207,17 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := enqueueCommand(t, "", tc.args...)
-			if c.code != cli.ExitUsage || c.pending(t) != 0 {
-				t.Errorf("exit %d: %s", c.code, c.err)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(c.err, want) {
-					t.Errorf("%q is missing in %s", want, c.err)
+			synctest.Test(t, func(t *testing.T) {
+				c := enqueueCommand(t, "", tc.args...)
+				if c.code != cli.ExitUsage || c.pending(t) != 0 {
+					t.Errorf("exit %d: %s", c.code, c.err)
 				}
-			}
+				for _, want := range tc.want {
+					if !strings.Contains(c.err, want) {
+						t.Errorf("%q is missing in %s", want, c.err)
+					}
+				}
+			})
 		})
 	}
 }
@@ -220,8 +233,8 @@ func TestServicesThatDoNotAnswer(t *testing.T) {
 		!strings.Contains(c.err, "docker compose up") || strings.Contains(c.err, "secret") {
 		t.Errorf("exit %d: %s", c.code, c.err)
 	}
-	server := miniredis.RunT(t)
-	dead["REDIS_URL"] = "redis://" + server.Addr()
+	server := memredis.New(t)
+	dead["REDIS_URL"] = inMemory
 	c = callWith(t, server, dead, "", "enqueue", "hi", "--limit", "openai", "--config", repositoryConfig)
 	if c.code != cli.ExitOK || strings.Contains(c.err, "secret") { // its place needs no bucket
 		t.Errorf("exit %d: %s", c.code, c.err)
@@ -235,50 +248,53 @@ func TestServicesThatDoNotAnswer(t *testing.T) {
 
 func TestOneForLater(t *testing.T) {
 	t.Parallel()
-	c := enqueueCommand(t, "", "enqueue", "Good morning", "--limit", "openai", "--in", "8h", "--config", repositoryConfig,
-		"--json")
-	var got enqueued
-	if err := json.Unmarshal([]byte(c.out), &got); err != nil || c.code != cli.ExitOK {
-		t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
-	}
-	if got.State != "scheduled" || got.ID == "" || got.Queue != "default" {
-		t.Errorf("task is %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := enqueueCommand(t, "", "enqueue", "Good morning", "--limit", "openai", "--in", "8h", "--config", repositoryConfig,
+			"--json")
+		var got enqueued
+		if err := json.Unmarshal([]byte(c.out), &got); err != nil || c.code != cli.ExitOK {
+			t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)
+		}
+		if got.State != "scheduled" || got.ID == "" || got.Queue != "default" {
+			t.Errorf("task is %+v", got)
+		}
+	})
 }
 
 // With --urgent all charges are urgent, for any kind of request and limit.
 func TestUrgent(t *testing.T) {
 	t.Parallel()
-	file := write(t, "headroom.yaml", `
+	synctest.Test(t, func(t *testing.T) {
+		file := write(t, "headroom.yaml", `
 limits:
   tenants: {meters: {requests: 10/s}}
   openai: {meters: {requests: {rate: 10/s, headroom: 5}, tokens: 10000/s}}
 `)
-	lines := line("a", 5) + `
+		lines := line("a", 5) + `
 {"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
 {"custom_id":"c","method":"POST","url":"/v1/responses","body":{"model":"m","input":"a"}}
 {"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1,"tokens":0}}`
-	for name, tc := range map[string]struct {
-		args []string
-		want int
-	}{"enqueue": {[]string{"enqueue", "hi"}, 1}, "batch": {[]string{"batch", "-"}, 4}} {
-		c := enqueueCommand(t, lines, append(tc.args, "--urgent", "--limit", "tenants:a", "--limit", "openai",
-			"--config", file)...)
-		if c.code != cli.ExitOK {
-			t.Fatalf("exit %d: %s", c.code, c.err)
-		}
-		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
-		waiting, err := inspector.ListScheduledTasks("default")
-		if _ = inspector.Close(); err != nil || len(waiting) != tc.want {
-			t.Errorf("%s enqueued %v, %v", name, waiting, err)
-		}
-		for _, info := range waiting {
-			charges, err := envelope.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers))
-			if err != nil || len(charges) != 2 || !charges[0].Urgent || !charges[1].Urgent {
-				t.Errorf("%s: %s takes %v, %v", name, info.Type, charges, err)
+		for name, tc := range map[string]struct {
+			args []string
+			want int
+		}{"enqueue": {[]string{"enqueue", "hi"}, 1}, "batch": {[]string{"batch", "-"}, 4}} {
+			c := enqueueCommand(t, lines, append(tc.args, "--urgent", "--limit", "tenants:a", "--limit", "openai",
+				"--config", file)...)
+			if c.code != cli.ExitOK {
+				t.Fatalf("exit %d: %s", c.code, c.err)
+			}
+			waiting, err := c.redis.Inspector().ListScheduledTasks("default")
+			if err != nil || len(waiting) != tc.want {
+				t.Errorf("%s enqueued %v, %v", name, waiting, err)
+			}
+			for _, info := range waiting {
+				charges, err := envelope.Charges(asynq.NewTaskWithHeaders(info.Type, info.Payload, info.Headers))
+				if err != nil || len(charges) != 2 || !charges[0].Urgent || !charges[1].Urgent {
+					t.Errorf("%s: %s takes %v, %v", name, info.Type, charges, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 const sharingConfig = `
@@ -291,51 +307,55 @@ limits:
 // limit.
 func TestFlowAndPriority(t *testing.T) {
 	t.Parallel()
-	file := write(t, "sharing.yaml", sharingConfig)
-	lines := line("a", 5) + `
+	synctest.Test(t, func(t *testing.T) {
+		file := write(t, "sharing.yaml", sharingConfig)
+		lines := line("a", 5) + `
 {"custom_id":"b","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":"a"}}
 {"custom_id":"d","method":"GET","url":"http://example.com","charge":{"requests":1,"tokens":0}}`
-	for name, tc := range map[string]struct {
-		args  []string
-		tasks int
-		flow  string
-	}{
-		"enqueue": {[]string{"enqueue", "hi", "--flow", "user 7"}, 1, "user 7"},
-		"batch":   {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
-		"plain":   {[]string{"batch", "-"}, 3, ""},
-	} {
-		c := enqueueCommand(t, lines,
-			append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
-		charged := c.charged(t)
-		if c.code != cli.ExitOK || len(charged) != tc.tasks {
-			t.Fatalf("%s: exit %d: %s", name, c.code, c.err)
-		}
-		for _, charges := range charged {
-			first, last := charges[0], charges[1]
-			if first.Priority != "interactive" || last.Priority != "interactive" || first.Flow != last.Flow ||
-				tc.flow != "" && first.Flow != tc.flow || tc.flow == "" && len(first.Flow) != 16 {
-				t.Errorf("%s takes %+v", name, charges)
+		for name, tc := range map[string]struct {
+			args  []string
+			tasks int
+			flow  string
+		}{
+			"enqueue": {[]string{"enqueue", "hi", "--flow", "user 7"}, 1, "user 7"},
+			"batch":   {[]string{"batch", "-", "--flow", "user 7"}, 3, "user 7"},
+			"plain":   {[]string{"batch", "-"}, 3, ""},
+		} {
+			c := enqueueCommand(t, lines,
+				append(tc.args, "--priority", "interactive", "--limit", "tenants:a", "--limit", "openai", "--config", file)...)
+			charged := c.charged(t)
+			if c.code != cli.ExitOK || len(charged) != tc.tasks {
+				t.Fatalf("%s: exit %d: %s", name, c.code, c.err)
+			}
+			for _, charges := range charged {
+				first, last := charges[0], charges[1]
+				if first.Priority != "interactive" || last.Priority != "interactive" || first.Flow != last.Flow ||
+					tc.flow != "" && first.Flow != tc.flow || tc.flow == "" && len(first.Flow) != 16 {
+					t.Errorf("%s takes %+v", name, charges)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestFlowsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	file := write(t, "sharing.yaml", sharingConfig)
-	for want, args := range map[string][]string{
-		"has 10000 bytes: must be at most 128": {"--limit", "openai", "--flow", strings.Repeat("x", 10000)},
-		`there are "batch", "interactive"`:     {"--limit", "openai", "--priority", "urgent"},
-		"limit tenants:a has no priorities":    {"--limit", "tenants:a", "--priority", "batch"},
-		"must hold no control characters":      {"--limit", "openai", "--flow", "a\tb"},
-	} {
-		for _, command := range [][]string{{"enqueue", "hi"}, {"batch", "-"}} {
-			c := enqueueCommand(t, line("a", 5), append(append(command, "--config", file), args...)...)
-			if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || len(c.err) > 500 || c.pending(t) != 0 {
-				t.Errorf("%q: exit %d: %s", args, c.code, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		file := write(t, "sharing.yaml", sharingConfig)
+		for want, args := range map[string][]string{
+			"has 10000 bytes: must be at most 128": {"--limit", "openai", "--flow", strings.Repeat("x", 10000)},
+			`there are "batch", "interactive"`:     {"--limit", "openai", "--priority", "urgent"},
+			"limit tenants:a has no priorities":    {"--limit", "tenants:a", "--priority", "batch"},
+			"must hold no control characters":      {"--limit", "openai", "--flow", "a\tb"},
+		} {
+			for _, command := range [][]string{{"enqueue", "hi"}, {"batch", "-"}} {
+				c := enqueueCommand(t, line("a", 5), append(append(command, "--config", file), args...)...)
+				if c.code != cli.ExitUsage || !strings.Contains(c.err, want) || len(c.err) > 500 || c.pending(t) != 0 {
+					t.Errorf("%q: exit %d: %s", args, c.code, c.err)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestHelpTeaches(t *testing.T) {

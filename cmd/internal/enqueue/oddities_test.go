@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headway-go/headway/internal/setup/cli"
 )
@@ -36,46 +37,48 @@ func (o odd) RoundTrip(q *http.Request) (*http.Response, error) {
 // Errors with a good status go to the error file with the provider's text, and answers to the other with their status.
 func TestAnswersThatOnlyLookGood(t *testing.T) {
 	t.Parallel()
-	answers := odd{
-		"made":       {201, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`},
-		"silent":     {200, `{"choices":[{"message":{"content":""},"finish_reason":"length"}]}`},
-		"openrouter": {200, `{"choices":[{"finish_reason":"error","error":{"code":502,"message":"upstream gone"}}]}`},
-		"minimax":    {200, `{"choices":null,"base_resp":{"status_code":2013,"status_msg":"invalid params"}}`},
-		"ernie":      {200, `{"error_code":336003,"error_msg":"messages is empty"}`},
-		"accepted":   {202, `{}`},
-		"page":       {200, `<html>log in</html>`},
-	}
-	want := map[string]string{
-		"openrouter": "upstream gone", "minimax": "invalid params", "ernie": "messages is empty",
-		"accepted": "202 Accepted: the answer has no choices", "page": "not a JSON object",
-	}
-	var lines []string
-	for model := range answers {
-		lines = append(lines, strings.ReplaceAll(line(model, 10), `"model":"m"`, `"model":"`+model+`"`))
-	}
-	w := newWorld(t)
-	w.work(t, answers)
-	folder := t.TempDir()
-	out, errs := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "err.jsonl")
-	c := w.call(t, "batch", write(t, "in.jsonl", strings.Join(lines, "\n")), "--limit", "openai", "--out", out,
-		"--errors", errs, "--retries", "0")
-	if c.code != cli.ExitFailed {
-		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-	good := map[string]int{}
-	for _, answer := range documented(t, out) {
-		good[answer.CustomID] = answer.Response.StatusCode
-	}
-	if len(good) != 2 || good["made"] != 201 || good["silent"] != 200 {
-		t.Errorf("good: %v", good)
-	}
-	for _, fault := range documented(t, errs) {
-		if fault.Error == nil || !strings.Contains(fault.Error.Message, want[fault.CustomID]) || want[fault.CustomID] == "" {
-			t.Errorf("%s: %+v", fault.CustomID, fault.Error)
+	synctest.Test(t, func(t *testing.T) {
+		answers := odd{
+			"made":       {201, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`},
+			"silent":     {200, `{"choices":[{"message":{"content":""},"finish_reason":"length"}]}`},
+			"openrouter": {200, `{"choices":[{"finish_reason":"error","error":{"code":502,"message":"upstream gone"}}]}`},
+			"minimax":    {200, `{"choices":null,"base_resp":{"status_code":2013,"status_msg":"invalid params"}}`},
+			"ernie":      {200, `{"error_code":336003,"error_msg":"messages is empty"}`},
+			"accepted":   {202, `{}`},
+			"page":       {200, `<html>log in</html>`},
 		}
-		delete(want, fault.CustomID)
-	}
-	if len(want) > 0 {
-		t.Errorf("no errors for %v", want)
-	}
+		want := map[string]string{
+			"openrouter": "upstream gone", "minimax": "invalid params", "ernie": "messages is empty",
+			"accepted": "202 Accepted: the answer has no choices", "page": "not a JSON object",
+		}
+		var lines []string
+		for model := range answers {
+			lines = append(lines, strings.ReplaceAll(line(model, 10), `"model":"m"`, `"model":"`+model+`"`))
+		}
+		w := newWorld(t)
+		w.work(t, answers)
+		folder := t.TempDir()
+		out, errs := filepath.Join(folder, "out.jsonl"), filepath.Join(folder, "err.jsonl")
+		c := w.call(t, "batch", write(t, "in.jsonl", strings.Join(lines, "\n")), "--limit", "openai", "--out", out,
+			"--errors", errs, "--retries", "0")
+		if c.code != cli.ExitFailed {
+			t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+		good := map[string]int{}
+		for _, answer := range documented(t, out) {
+			good[answer.CustomID] = answer.Response.StatusCode
+		}
+		if len(good) != 2 || good["made"] != 201 || good["silent"] != 200 {
+			t.Errorf("good: %v", good)
+		}
+		for _, fault := range documented(t, errs) {
+			if fault.Error == nil || !strings.Contains(fault.Error.Message, want[fault.CustomID]) || want[fault.CustomID] == "" {
+				t.Errorf("%s: %+v", fault.CustomID, fault.Error)
+			}
+			delete(want, fault.CustomID)
+		}
+		if len(want) > 0 {
+			t.Errorf("no errors for %v", want)
+		}
+	})
 }

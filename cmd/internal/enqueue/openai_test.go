@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
@@ -142,31 +143,33 @@ func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			upstream := &sent{next: http.DefaultTransport}
-			w.work(t, upstream)
-			in, out := filepath.Join("testdata/openai", file), filepath.Join(t.TempDir(), "out.jsonl")
-			if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK {
-				t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
-			}
-			requests, ids := asked(t, in)
-			if diff := cmp.Diff(slices.Sorted(slices.Values(requests)), upstream.requests()); diff != "" {
-				t.Error(diff)
-			}
-			for i, line := range documented(t, out) {
-				r := line.Response
-				if line.CustomID != ids[i] || line.Error != nil || r == nil || r.StatusCode != 200 ||
-					r.RequestID == "" || !strings.HasPrefix(line.ID, "batch_req_") {
-					t.Fatalf("line %d: %+v", i+1, line)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				upstream := &sent{next: w.judge}
+				w.work(t, upstream)
+				in, out := filepath.Join("testdata/openai", file), filepath.Join(t.TempDir(), "out.jsonl")
+				if c := w.call(t, "batch", in, "--limit", "openai", "--out", out); c.code != cli.ExitOK {
+					t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
 				}
-				if !answered(t, file, r.Body) {
-					t.Errorf("line %d: %s", i+1, r.Body)
+				requests, ids := asked(t, in)
+				if diff := cmp.Diff(slices.Sorted(slices.Values(requests)), upstream.requests()); diff != "" {
+					t.Error(diff)
 				}
-				ids[i] = ""
-			}
-			if strings.Join(ids, "") != "" {
-				t.Errorf("no answer for %q", ids)
-			}
+				for i, line := range documented(t, out) {
+					r := line.Response
+					if line.CustomID != ids[i] || line.Error != nil || r == nil || r.StatusCode != 200 ||
+						r.RequestID == "" || !strings.HasPrefix(line.ID, "batch_req_") {
+						t.Fatalf("line %d: %+v", i+1, line)
+					}
+					if !answered(t, file, r.Body) {
+						t.Errorf("line %d: %s", i+1, r.Body)
+					}
+					ids[i] = ""
+				}
+				if strings.Join(ids, "") != "" {
+					t.Errorf("no answer for %q", ids)
+				}
+			})
 		})
 	}
 }
@@ -175,26 +178,28 @@ func TestFilesOfOpenAIsDocumentation(t *testing.T) {
 // client.
 func TestErrorLinesOfOpenAIsDocumentation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	upstream := &refusing{}
-	upstream.on.Store(true)
-	w.work(t, upstream)
-	errs := filepath.Join(t.TempDir(), "err.jsonl")
-	if c := w.call(t, "batch", "testdata/openai/errors.jsonl", "--limit", "openai", "--errors", errs, "--retries",
-		"0"); c.code != cli.ExitFailed {
-		t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
-	}
-	lines := documented(t, errs)
-	if len(lines) != 2 || lines[0].CustomID != "refused" || lines[0].Error != nil || lines[0].Response == nil ||
-		lines[0].Response.StatusCode != 400 {
-		t.Fatalf("%+v", lines)
-	}
-	refusal := official[struct{ Error shared.ErrorObject }](t, lines[0].Response.Body)
-	if refusal.Error.Code != "bad_thing" || refusal.Error.Type != "invalid_request_error" {
-		t.Errorf("%s", lines[0].Response.Body)
-	}
-	if lines[1].CustomID != "unreachable" || lines[1].Response != nil || lines[1].Error == nil ||
-		lines[1].Error.Code != "request_failed" || lines[1].Error.Message == "" {
-		t.Errorf("%+v", lines[1])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		upstream := &refusing{next: w.judge}
+		upstream.on.Store(true)
+		w.work(t, upstream)
+		errs := filepath.Join(t.TempDir(), "err.jsonl")
+		if c := w.call(t, "batch", "testdata/openai/errors.jsonl", "--limit", "openai", "--errors", errs, "--retries",
+			"0"); c.code != cli.ExitFailed {
+			t.Fatalf("exit %d: %s%s", c.code, c.out, c.err)
+		}
+		lines := documented(t, errs)
+		if len(lines) != 2 || lines[0].CustomID != "refused" || lines[0].Error != nil || lines[0].Response == nil ||
+			lines[0].Response.StatusCode != 400 {
+			t.Fatalf("%+v", lines)
+		}
+		refusal := official[struct{ Error shared.ErrorObject }](t, lines[0].Response.Body)
+		if refusal.Error.Code != "bad_thing" || refusal.Error.Type != "invalid_request_error" {
+			t.Errorf("%s", lines[0].Response.Body)
+		}
+		if lines[1].CustomID != "unreachable" || lines[1].Response != nil || lines[1].Error == nil ||
+			lines[1].Error.Code != "request_failed" || lines[1].Error.Message == "" {
+			t.Errorf("%+v", lines[1])
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headway-go/headway/internal/setup/cli"
 )
@@ -38,45 +39,49 @@ func TestBoundOfAModel(t *testing.T) {
 // A prompt is sent as it is, or refused.
 func TestPromptsThatAreNoUTF8(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		stdin string
-		args  []string
-		want  string
-	}{
-		"Latin-1":        {"", []string{"caf\xe9"}, "the prompt is not valid UTF-8, at byte 4"},
-		"from a pipe":    {"caf\xe9\n", []string{"-"}, "the prompt is not valid UTF-8, at byte 4"},
-		"UTF-16":         {"\xff\xfeh\x00i\x00", []string{"-"}, "the prompt is UTF-16 text: write it as UTF-8 first"},
-		"gzip":           {"\x1f\x8b\x08\x00", []string{"-"}, "the prompt is a gzip file"},
-		"a whole body":   {"", []string{"--body", "{\"messages\":[{\"content\":\"\xe9\"}]}"}, "--body is not valid UTF-8"},
-		"a model":        {"", []string{"hi", "--model", "m\xff"}, "--model is not valid UTF-8"},
-		"a unique key":   {"", []string{"hi", "--unique", "k\xff"}, "--unique is not valid UTF-8"},
-		"days in --keep": {"", []string{"hi", "--keep", "1day"}, "1day"},
-	} {
-		args := append([]string{"enqueue", "--limit", "openai", "--config", repositoryConfig}, c.args...)
-		if got := enqueueCommand(t, c.stdin, args...); got.code != cli.ExitUsage || !strings.Contains(got.err, c.want) {
-			t.Errorf("%s: exit %d: %s, want %q", name, got.code, got.err, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			stdin string
+			args  []string
+			want  string
+		}{
+			"Latin-1":        {"", []string{"caf\xe9"}, "the prompt is not valid UTF-8, at byte 4"},
+			"from a pipe":    {"caf\xe9\n", []string{"-"}, "the prompt is not valid UTF-8, at byte 4"},
+			"UTF-16":         {"\xff\xfeh\x00i\x00", []string{"-"}, "the prompt is UTF-16 text: write it as UTF-8 first"},
+			"gzip":           {"\x1f\x8b\x08\x00", []string{"-"}, "the prompt is a gzip file"},
+			"a whole body":   {"", []string{"--body", "{\"messages\":[{\"content\":\"\xe9\"}]}"}, "--body is not valid UTF-8"},
+			"a model":        {"", []string{"hi", "--model", "m\xff"}, "--model is not valid UTF-8"},
+			"a unique key":   {"", []string{"hi", "--unique", "k\xff"}, "--unique is not valid UTF-8"},
+			"days in --keep": {"", []string{"hi", "--keep", "1day"}, "1day"},
+		} {
+			args := append([]string{"enqueue", "--limit", "openai", "--config", repositoryConfig}, c.args...)
+			if got := enqueueCommand(t, c.stdin, args...); got.code != cli.ExitUsage || !strings.Contains(got.err, c.want) {
+				t.Errorf("%s: exit %d: %s, want %q", name, got.code, got.err, c.want)
+			}
 		}
-	}
-	for name, args := range map[string][]string{
-		"a mark of UTF-8": {"-"}, "days": {"hi", "--keep", "2d", "--in", "1d", "--start-by", "3d"},
-	} {
-		args = append([]string{"enqueue", "--limit", "openai", "--config", repositoryConfig}, args...)
-		got := enqueueCommand(t, "\ufeffhi", args...)
-		if got.code != cli.ExitOK {
-			t.Errorf("%s: exit %d: %s", name, got.code, got.err)
+		for name, args := range map[string][]string{
+			"a mark of UTF-8": {"-"}, "days": {"hi", "--keep", "2d", "--in", "1d", "--start-by", "3d"},
+		} {
+			args = append([]string{"enqueue", "--limit", "openai", "--config", repositoryConfig}, args...)
+			got := enqueueCommand(t, "\ufeffhi", args...)
+			if got.code != cli.ExitOK {
+				t.Errorf("%s: exit %d: %s", name, got.code, got.err)
+			}
 		}
-	}
+	})
 }
 
 // A batch file of another kind is one fault, with --skip-invalid too.
 func TestFilesOfOtherKinds(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"--skip-invalid"}} {
-		args = append([]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, args...)
-		got := enqueueCommand(t, "\x1f\x8b\x08\x00\n\n\xff\n", args...)
-		if got.code != cli.ExitUsage || !strings.Contains(got.err, "the file is a gzip file: unpack it first") ||
-			strings.Contains(got.err, "line 2") {
-			t.Errorf("%v: exit %d: %s", args, got.code, got.err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, args := range [][]string{nil, {"--skip-invalid"}} {
+			args = append([]string{"batch", "-", "--limit", "openai", "--config", repositoryConfig}, args...)
+			got := enqueueCommand(t, "\x1f\x8b\x08\x00\n\n\xff\n", args...)
+			if got.code != cli.ExitUsage || !strings.Contains(got.err, "the file is a gzip file: unpack it first") ||
+				strings.Contains(got.err, "line 2") {
+				t.Errorf("%v: exit %d: %s", args, got.code, got.err)
+			}
 		}
-	}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headway-go/headway/internal/documents/batches"
@@ -20,14 +21,16 @@ func TestProgressOnATerminal(t *testing.T) {
 		Counts: batches.Counts{Done: 1},
 	})
 	shown := clitest.Shown(t, 80, func(terminal *os.File) {
-		s := &show{env: cli.Environment{Out: terminal, Err: terminal}}
-		s.trouble(errors.New("before a bar"))
-		s.progress(f)
-		<-time.After(300 * time.Millisecond) // the bar is drawn now and then
-		s.trouble(errors.New("below the bar"))
-		<-time.After(300 * time.Millisecond)
-		f.Done, f.Waiting, f.State = 3, 0, batches.StateEnded
-		s.end(f)
+		synctest.Test(t, func(*testing.T) {
+			s := &show{env: cli.Environment{Out: terminal, Err: terminal}}
+			s.trouble(errors.New("before a bar"))
+			s.progress(f)
+			<-time.After(300 * time.Millisecond) // the bar is drawn now and then
+			s.trouble(errors.New("below the bar"))
+			<-time.After(300 * time.Millisecond)
+			f.Done, f.Waiting, f.State = 3, 0, batches.StateEnded
+			s.end(f)
+		})
 	})
 	at := 0
 	for _, want := range []string{

@@ -3,6 +3,7 @@ package enqueue
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -20,8 +21,7 @@ const tenantsConfig = `limits:
 // charged returns the charges of the tasks that a command enqueued.
 func (c call) charged(t *testing.T) [][]reservations.Charge {
 	t.Helper()
-	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: c.redis.Addr()})
-	defer func() { _ = inspector.Close() }()
+	inspector := c.redis.Inspector()
 	pending, err := inspector.ListScheduledTasks("default")
 	if err != nil {
 		t.Fatal(err)
@@ -71,23 +71,25 @@ func TestSeveralLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, args := range [][]string{{"batch", "-", "--config", config}, {
-				"enqueue", "--body", body, "--config",
-				config,
-			}} {
-				c := enqueueCommand(t, line("a", 10), append(args, tc.args...)...)
-				got := c.charged(t)
-				for i := range got[0] {
-					if flow := got[0][i].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
-						t.Errorf("%s: flow %q", args[0], flow)
+			synctest.Test(t, func(t *testing.T) {
+				for _, args := range [][]string{{"batch", "-", "--config", config}, {
+					"enqueue", "--body", body, "--config",
+					config,
+				}} {
+					c := enqueueCommand(t, line("a", 10), append(args, tc.args...)...)
+					got := c.charged(t)
+					for i := range got[0] {
+						if flow := got[0][i].Flow; (args[0] == "batch") != (len(flow) == 16) { // a batch is a flow of its own
+							t.Errorf("%s: flow %q", args[0], flow)
+						}
+						got[0][i].Flow = ""
 					}
-					got[0][i].Flow = ""
+					if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" ||
+						c.code != cli.ExitOK || c.err != "" {
+						t.Errorf("%s: exit %d: %s%s", args[0], c.code, c.err, diff)
+					}
 				}
-				if diff := cmp.Diff([][]reservations.Charge{tc.want}, got); diff != "" ||
-					c.code != cli.ExitOK || c.err != "" {
-					t.Errorf("%s: exit %d: %s%s", args[0], c.code, c.err, diff)
-				}
-			}
+			})
 		})
 	}
 }
@@ -143,15 +145,17 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := enqueueCommand(t, tc.input, append([]string{"batch", "-", "--config", config}, tc.args...)...)
-			if queued := c.pending(t); c.code != tc.code || (queued == 1) != (tc.code == cli.ExitOK) {
-				t.Errorf("exit %d, %d enqueued: %s", c.code, queued, c.err)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(c.err, want) {
-					t.Errorf("%q is missing in %s", want, c.err)
+			synctest.Test(t, func(t *testing.T) {
+				c := enqueueCommand(t, tc.input, append([]string{"batch", "-", "--config", config}, tc.args...)...)
+				if queued := c.pending(t); c.code != tc.code || (queued == 1) != (tc.code == cli.ExitOK) {
+					t.Errorf("exit %d, %d enqueued: %s", c.code, queued, c.err)
 				}
-			}
+				for _, want := range tc.want {
+					if !strings.Contains(c.err, want) {
+						t.Errorf("%q is missing in %s", want, c.err)
+					}
+				}
+			})
 		})
 	}
 }
@@ -159,11 +163,13 @@ func TestSeveralLimitsAreChecked(t *testing.T) {
 // The error of a file that is no batch names the file, also in the command that makes one of it.
 func TestWrongFileIsNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for text, want := range map[string]string{`[{"custom_id": "a"}]`: "jq -c '.[]' ", "": ""} {
-		in := write(t, "in.json", text)
-		if c := w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitUsage || !strings.Contains(c.err, want+in) {
-			t.Errorf("exit %d, want %q: %s", c.code, want+in, c.err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for text, want := range map[string]string{`[{"custom_id": "a"}]`: "jq -c '.[]' ", "": ""} {
+			in := write(t, "in.json", text)
+			if c := w.call(t, "batch", in, "--limit", "openai"); c.code != cli.ExitUsage || !strings.Contains(c.err, want+in) {
+				t.Errorf("exit %d, want %q: %s", c.code, want+in, c.err)
+			}
 		}
-	}
+	})
 }

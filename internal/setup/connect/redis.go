@@ -76,7 +76,7 @@ func Redis(ctx context.Context, getenv func(string) string) (redis.UniversalClie
 	if err != nil {
 		return nil, &ServiceError{Setting: "REDIS_URL", Kind: ErrInvalidURL, Err: err}
 	}
-	client := server.open()
+	client := server.open(dialOf(ctx))
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	if err := server.greet(ctx, client); err != nil {
@@ -91,7 +91,7 @@ type server struct {
 	shown string // hosts and ports, and the name of the master
 	db    int
 	kind  kind
-	open  func() redis.UniversalClient
+	open  func(Dial) redis.UniversalClient
 }
 
 type kind int
@@ -115,7 +115,10 @@ func serverOf(address string) (server, error) {
 		if options.TLSConfig != nil {
 			options.TLSConfig.MinVersion = tls.VersionTLS12
 		}
-		open := func() redis.UniversalClient { return redis.NewClient(options) }
+		open := func(dial Dial) redis.UniversalClient {
+			options.Dialer = dial
+			return redis.NewClient(options)
+		}
 		return server{shown: options.Addr, db: options.DB, kind: single, open: open}, nil
 	}
 	s, err := severalOf(address)
@@ -125,14 +128,20 @@ func serverOf(address string) (server, error) {
 	hosts := strings.Join(s.hosts, ",")
 	if s.cluster {
 		options, failed := s.nodes()
-		open := func() redis.UniversalClient { return redis.NewClusterClient(options) }
+		open := func(dial Dial) redis.UniversalClient {
+			options.Dialer = dial
+			return redis.NewClusterClient(options)
+		}
 		return server{shown: "the cluster at " + hosts, kind: cluster, open: open}, failed
 	}
 	options, err := s.sentinel()
 	if err != nil {
 		return server{}, err
 	}
-	open := func() redis.UniversalClient { return redis.NewFailoverClient(options) }
+	open := func(dial Dial) redis.UniversalClient {
+		options.Dialer = dial
+		return redis.NewFailoverClient(options)
+	}
 	shown := fmt.Sprintf("the master %q of the Sentinel at %s", options.MasterName, hosts)
 	return server{shown: shown, db: options.DB, kind: sentinel, open: open}, nil
 }
