@@ -25,6 +25,9 @@ import (
 func TestMain(m *testing.M) {
 	if args := os.Getenv(processArgs); args != "" {
 		os.Args = append(os.Args[:1], strings.Split(args, "\n")...)
+		if most := os.Getenv(processBytes); most != "" {
+			os.Exit(runUntil(most))
+		}
 		os.Exit(cli.Main(rootCommand))
 	}
 	goleak.VerifyTestMain(m)

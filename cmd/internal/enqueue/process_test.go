@@ -3,20 +3,23 @@ package enqueue
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/internal/calls/pause"
+	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/setup/connect"
 	"github.com/headway-go/headway/internal/test/testenv"
 )
 
@@ -72,11 +75,45 @@ func stores(tb testing.TB) (client *redis.Client, redisURL, mongo string) {
 	return client, redisURL, testenv.MongoURI(tb)
 }
 
-// The enqueuer is killed repeatedly. In the end each request is in the queue once.
+// processBytes is the variable with the number of bytes to Redis after which the process kills itself.
+const processBytes = "HEADWAY_TEST_ENQUEUE_BYTES"
+
+// mortal is a connection to Redis whose process is killed (kill -9) when it has written that many bytes.
+type mortal struct {
+	net.Conn
+
+	left *atomic.Int64
+}
+
+func (m mortal) Write(b []byte) (int, error) {
+	if m.left.Add(-int64(len(b))) < 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // nothing is written before the signal arrives
+	}
+	return m.Conn.Write(b)
+}
+
+// runUntil is cli.Main of a process that kills itself after that many bytes to Redis.
+func runUntil(most string) int {
+	n, err := strconv.ParseInt(most, 10, 64)
+	if err != nil {
+		return cli.ExitUsage
+	}
+	left := &atomic.Int64{}
+	left.Store(n)
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return mortal{c, left}, err
+	}
+	return cli.Run(connect.WithDial(context.Background(), dial), rootCommand, os.Args[1:],
+		cli.Environment{Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// The enqueuer is killed repeatedly, each time after more bytes to Redis. In the end each request is in the queue once.
 func TestKilledEnqueuerGoesOn(t *testing.T) {
 	t.Parallel()
 	client, redisURL, mongo := stores(t)
-	const n = 6000
+	const n = 2000
 	args := []string{"batch", inputFile(t, n), "--limit", "openai", "--config", repositoryConfig}
 	inspector := asynq.NewInspectorFromRedisClient(client)
 	size := func() int {
@@ -86,22 +123,16 @@ func TestKilledEnqueuerGoesOn(t *testing.T) {
 		}
 		return info.Size
 	}
-	for kill := range 3 {
+	for _, bytes := range []int{100_000, 600_000, 1_000_000} { // the requests have 1.4 MB
 		c, out := process(t, redisURL, mongo, args...)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
+		c.Env = append(c.Env, processBytes+"="+strconv.Itoa(bytes))
+		if err := c.Run(); err == nil || c.ProcessState.Exited() {
+			t.Fatalf("it was not killed: %v: %s", err, out)
 		}
-		for size() < (kill+1)*n/5 {
-			if err := pause.For(t.Context(), time.Millisecond); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Wait()
-		if got := size(); got >= n {
-			t.Fatalf("all %d requests were sent before it was killed", got)
+		got := size()
+		t.Logf("killed after %d bytes with %d requests in the queue", bytes, got)
+		if got >= n || got == 0 && bytes == 1_000_000 {
+			t.Fatalf("%d of %d requests were sent before it was killed", got, n)
 		}
 	}
 	c, out := process(t, redisURL, mongo, args...)
