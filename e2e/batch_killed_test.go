@@ -137,7 +137,7 @@ func TestBatchKilledTwice(t *testing.T) {
 	r.awaitEnded(t, requests/2)
 	half := r.status(t)
 	last := r.enqueuers[len(r.enqueuers)-1]
-	if code := last.exit(t, patience); code != exitFailed {
+	if code := last.exit(t); code != exitFailed {
 		t.Errorf("the enqueuer ended with exit code %d, wanted %d: some requests failed", code, exitFailed)
 	}
 	lines := readAnswers(t, input, r.out, r.errors)

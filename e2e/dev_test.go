@@ -44,7 +44,7 @@ func TestDevFromNothing(t *testing.T) {
 			continue
 		}
 		dev.terminate(t)
-		dev.exit(t, stopWithin)
+		dev.exit(t)
 		if left, err := filepath.Glob(filepath.Join(home, ".cache", "headway", "*")); err != nil || left != nil {
 			t.Errorf("files are left: %v, %v", left, err)
 		}

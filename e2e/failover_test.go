@@ -34,6 +34,7 @@ func onAddress(t *testing.T, address string) *world {
 // A Sentinel replaces the master of a fleet (kill -9): the limit is kept, and no task is lost.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
+	night.Only(t, "a failover takes as long as Sentinel's time-outs")
 	const tasks = 300
 	address, master, _ := testenv.StartSentinel(t)
 	w := onAddress(t, address)

@@ -39,12 +39,12 @@ func (w *world) finish(t *testing.T) figures {
 		p.terminate(t)
 	}
 	for _, p := range w.workers {
-		if code := p.exit(t, stopWithin); code != 0 && code != -1 { // -1: killed by the test
+		if code := p.exit(t); code != 0 && code != -1 { // -1: killed by the test
 			t.Errorf("%s ended with exit code %d", p.name, code)
 		}
 	}
 	w.provider.terminate(t)
-	if code := w.provider.exit(t, stopWithin); code != 0 {
+	if code := w.provider.exit(t); code != 0 {
 		t.Errorf("the provider ended with exit code %d", code)
 	}
 	var r provider.Report

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"github.com/redis/go-redis/v9"
 	"net/http"
 	"regexp"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/test/night"
 )
@@ -162,10 +162,8 @@ const refusedEvery = 40
 // clock of the store, and at the provider. The provider has a second more of room: this machine may be slow.
 func TestGatewayBatchKilledTwice(t *testing.T) {
 	t.Parallel()
-	lines := 2000
-	if night.Part(t, "all take 40 s") {
-		lines = 400
-	}
+	night.Only(t, "kills processes at moments, and takes 40 s")
+	const lines = 2000
 	w := newWorld(t, setting{
 		rate: 120, capacity: 60, provider: []string{"--requests-rate=120", "--requests-capacity=60", "--slack=1s"},
 	})

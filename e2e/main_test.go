@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	headway "github.com/headway-go/headway/cmd/program"
+	provider "github.com/headway-go/headway/internal/products/provider/program"
 )
 
 // module is the module of the commands.
@@ -17,43 +20,56 @@ const module = "github.com/headway-go/headway/"
 // programPlain is the worker that never has the race detector.
 const programPlain = "demo"
 
-// programs are the commands built for this run, by name.
+// programVariable names the program as which this binary runs.
+const programVariable = "HEADWAY_E2E_PROGRAM"
+
+// programs are the files of the programs, by name.
 var programs = map[string]string{}
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "headway-e2e-*")
-	if err == nil {
-		err = buildAll(folder)
+	switch os.Getenv(programVariable) {
+	case "":
+		os.Exit(test(m))
+	case "provider":
+		os.Exit(provider.Main())
+	default:
+		os.Exit(headway.Main())
+	}
+}
+
+// test runs the tests. This binary is all programs, so that nothing is compiled for them. The night sets
+// HEADWAY_E2E_RACE: then workers and provider have the race detector, except in the tests that start programPlain.
+func test(m *testing.M) (code int) {
+	own, err := os.Executable()
+	if err == nil && os.Getenv("HEADWAY_E2E_RACE") != "" {
+		var folder string
+		if folder, err = os.MkdirTemp("", "headway-e2e-*"); err == nil {
+			defer func() { _ = os.RemoveAll(folder) }()
+			err = buildRace(folder)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
-		os.Exit(1)
+		return 1
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder)
-		os.Exit(code)
-	}))
+	for _, name := range []string{"headway", "provider", programPlain} {
+		if programs[name] == "" {
+			programs[name] = own
+		}
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(result int) { code = result }))
+	return code
 }
 
-// buildAll builds the programs. The night sets HEADWAY_E2E_RACE: then workers and provider have the race
-// detector, except in the tests that start programPlain.
-func buildAll(folder string) error {
-	var race []string
-	if os.Getenv("HEADWAY_E2E_RACE") != "" {
-		race = []string{"-race"}
-	}
-	for _, b := range []struct {
-		name, path string
-		flags      []string
-	}{
-		{"headway", "cmd/headway", race},
-		{"provider", "internal/products/provider/cmd/provider", race},
-		{programPlain, "cmd/headway", nil},
+// buildRace builds the programs with the race detector.
+func buildRace(folder string) error {
+	for name, path := range map[string]string{
+		"headway": "cmd/headway", "provider": "internal/products/provider/cmd/provider",
 	} {
-		programs[b.name] = filepath.Join(folder, b.name)
-		args := append(append([]string{"build"}, b.flags...), "-o", programs[b.name], module+b.path)
+		programs[name] = filepath.Join(folder, name)
+		args := []string{"build", "-race", "-o", programs[name], module + path}
 		if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", b.path, err, out)
+			return fmt.Errorf("build %s: %w\n%s", path, err, out)
 		}
 	}
 	return nil

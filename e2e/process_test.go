@@ -41,7 +41,7 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 		// signals end it
 		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(programs[program], program), args...),
 	}
-	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = env, logs, p.out
+	p.cmd.Env, p.cmd.Stderr, p.cmd.Stdout = asProgram(program, env), logs, p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal of a person: SIGHUP reloads
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
@@ -57,6 +57,11 @@ func spawn(t *testing.T, name, program string, env []string, args ...string) *pr
 		}
 	})
 	return p
+}
+
+// asProgram returns the environment in which this binary is the program.
+func asProgram(program string, env []string) []string {
+	return append(slices.Clone(env), programVariable+"="+program)
 }
 
 // logFolder returns the folder for the logs of one test: below HEADWAY_E2E_LOGS, or a temporary one.
@@ -93,15 +98,15 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // exit waits for the end of the process and returns its exit code.
-func (p *process) exit(t *testing.T, within time.Duration) int {
+func (p *process) exit(t *testing.T) int {
 	t.Helper()
-	timer := time.NewTimer(within)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-p.exited:
 		return p.cmd.ProcessState.ExitCode()
 	case <-timer.C:
-		t.Fatalf("%s has not ended within %v", p.name, within)
+		t.Fatalf("%s has not ended within %v", p.name, patience)
 		return -1
 	}
 }
@@ -133,11 +138,11 @@ type result struct {
 // command runs a program to its end.
 func command(t *testing.T, program string, env []string, stdin string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(ctx, programs[program], args...)
-	c.Env, c.Stdin, c.Stdout, c.Stderr = env, strings.NewReader(stdin), &out, &errs
+	c.Env, c.Stdin, c.Stdout, c.Stderr = asProgram(program, env), strings.NewReader(stdin), &out, &errs
 	if err := c.Run(); err != nil && c.ProcessState == nil {
 		t.Fatalf("run %s: %v", program, err)
 	}

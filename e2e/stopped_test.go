@@ -1,13 +1,14 @@
 package e2e_test
 
 import (
+	"github.com/redis/go-redis/v9"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/headway-go/headway/internal/test/night"
 )
 
 // onDuty returns the ID of the dispatcher on duty.
@@ -41,6 +42,7 @@ func (w *world) duty(t *testing.T) (id string, worker int) {
 // The limit is kept, each task starts once, and none uses a retry. Package fleets judges how much of the limit is used.
 func TestStopped(t *testing.T) {
 	t.Parallel()
+	night.Only(t, "stops processes at moments")
 	const tasks = 500
 	w := newWorld(t, requestsOnly)
 	w.enqueue(t, smallChats(1, tasks))

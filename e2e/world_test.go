@@ -23,8 +23,6 @@ const (
 	// patience is how long a test waits for an event. It judges no speed: asynq recovers the tasks of a killed worker
 	// after up to two minutes, and the machine may be slow.
 	patience = 4 * time.Minute
-	// stopWithin is more than a worker's shutdown timeout.
-	stopWithin = 40 * time.Second
 	// pollEvery is the interval of polling another process, which sends no events.
 	pollEvery = 100 * time.Millisecond
 )
@@ -197,7 +195,7 @@ func describe(i asynq.QueueInfo) string {
 // report returns the provider's counts so far.
 func (w *world) report(t *testing.T) provider.Report {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/v1")+"/report",
 		http.NoBody)
 	if err != nil {

@@ -5,8 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/headway-go/headway/cmd/internal/root"
-	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/cmd/program"
 )
 
-func main() { os.Exit(cli.Main(root.Command)) }
+func main() { os.Exit(program.Main()) }

@@ -17,7 +17,7 @@ type Wire struct {
 	serve func(net.Conn)
 
 	mu    sync.Mutex // guards links
-	links []*link // in the order of their dials, so that a fault meets them in one order
+	links []*link    // in the order of their dials, so that a fault meets them in one order
 }
 
 // New returns a wire with these conditions. Serve is called with the server's end of each connection, and must return
