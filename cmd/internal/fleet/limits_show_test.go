@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,54 +22,56 @@ import (
 
 func TestLimitsShow(t *testing.T) {
 	t.Parallel()
-	env, file := waitingWorld(t)
-	testenv.Serve(t, openWorld(t, env, file).Queue, "default")
-	code, out, errs := command(t, env, "limits", "show", "--config", file, "--json")
-	var all state.Limits
-	if err := json.Unmarshal([]byte(out), &all); err != nil || code != cli.ExitOK || len(all.Limits) != 2 {
-		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
-	}
-	api := all.Limits[0].Buckets
-	if len(api) != 2 || api[0].Bucket != "api" || api[0].Waiting != 3 || api[1].Bucket != "api:acme" ||
-		api[1].Waiting != 2 ||
-		api[1].Key != "acme" || !api[1].InUse {
-		t.Fatalf("buckets of api: %+v", api)
-	}
-	if end := api[0].EndIn; end == nil || *end < 100 || *end > 120 {
-		t.Errorf("the last of three tasks of a minute each is expected in %v s, the first one now", end)
-	}
-	if m := api[0].Meters[0]; m.Promised < 160 || m.Promised > 180 || m.Waiting != 180 || m.Ahead < 100 ||
-		m.Ahead > 120 || m.AheadIn > 120 || m.MaxReserved != nil {
-		t.Errorf("meter of api: %+v", m)
-	}
-	if idle := all.Limits[1].Buckets; len(idle) != 1 || idle[0].InUse || idle[0].Waiting != 0 || idle[0].EndIn != nil ||
-		idle[0].Meters[0].Level != 5 {
-		t.Errorf("buckets of idle: %+v", idle)
-	}
-	var keys map[string]any
-	if err := json.Unmarshal([]byte(out), &keys); err != nil {
-		t.Fatal(err)
-	}
-	//nolint:forcetypeassert // a panic fails the test as well
-	first := keys["limits"].([]any)[0].(map[string]any)["buckets"].([]any)[0].(map[string]any)
-	if d := cmp.Diff([]string{
-		"blocked_seconds", "bucket", "done_in_seconds", "end_in_seconds", "in_use", "key", "limit", "meters", "now",
-		"promoted", "waiting",
-	}, keysOf(first)); d != "" {
-		t.Errorf("keys of a bucket (-want +got):\n%s", d)
-	}
-	meter := first["meters"].([]any)[0].(map[string]any) //nolint:forcetypeassert // as above
-	if d := cmp.Diff([]string{
-		"ahead", "ahead_seconds", "capacity", "debt", "kind", "level", "max_reserved", "meter", "period_seconds",
-		"promised", "rate", "waiting",
-	}, keysOf(meter)); d != "" {
-		t.Errorf("keys of a meter (-want +got):\n%s", d)
-	}
-	code, out, errs = command(t, env, "limits", "show", "api:acme", "--config", file)
-	line := regexp.MustCompile(`^api:acme  2 tasks wait, the last is expected to start in (1m0|5\S+)s\n`)
-	if code != cli.ExitOK || !line.MatchString(out) {
-		t.Errorf("exit %d: %s%s", code, out, errs)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		env, file := waitingWorld(t)
+		testenv.Serve(t, openWorld(t, env, file).Queue, "default")
+		code, out, errs := command(t, env, "limits", "show", "--config", file, "--json")
+		var all state.Limits
+		if err := json.Unmarshal([]byte(out), &all); err != nil || code != cli.ExitOK || len(all.Limits) != 2 {
+			t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+		}
+		api := all.Limits[0].Buckets
+		if len(api) != 2 || api[0].Bucket != "api" || api[0].Waiting != 3 || api[1].Bucket != "api:acme" ||
+			api[1].Waiting != 2 ||
+			api[1].Key != "acme" || !api[1].InUse {
+			t.Fatalf("buckets of api: %+v", api)
+		}
+		if end := api[0].EndIn; end == nil || *end < 100 || *end > 120 {
+			t.Errorf("the last of three tasks of a minute each is expected in %v s, the first one now", end)
+		}
+		if m := api[0].Meters[0]; m.Promised < 160 || m.Promised > 180 || m.Waiting != 180 || m.Ahead < 100 ||
+			m.Ahead > 120 || m.AheadIn > 120 || m.MaxReserved != nil {
+			t.Errorf("meter of api: %+v", m)
+		}
+		if idle := all.Limits[1].Buckets; len(idle) != 1 || idle[0].InUse || idle[0].Waiting != 0 || idle[0].EndIn != nil ||
+			idle[0].Meters[0].Level != 5 {
+			t.Errorf("buckets of idle: %+v", idle)
+		}
+		var keys map[string]any
+		if err := json.Unmarshal([]byte(out), &keys); err != nil {
+			t.Fatal(err)
+		}
+		//nolint:forcetypeassert // a panic fails the test as well
+		first := keys["limits"].([]any)[0].(map[string]any)["buckets"].([]any)[0].(map[string]any)
+		if d := cmp.Diff([]string{
+			"blocked_seconds", "bucket", "done_in_seconds", "end_in_seconds", "in_use", "key", "limit", "meters", "now",
+			"promoted", "waiting",
+		}, keysOf(first)); d != "" {
+			t.Errorf("keys of a bucket (-want +got):\n%s", d)
+		}
+		meter := first["meters"].([]any)[0].(map[string]any) //nolint:forcetypeassert // as above
+		if d := cmp.Diff([]string{
+			"ahead", "ahead_seconds", "capacity", "debt", "kind", "level", "max_reserved", "meter", "period_seconds",
+			"promised", "rate", "waiting",
+		}, keysOf(meter)); d != "" {
+			t.Errorf("keys of a meter (-want +got):\n%s", d)
+		}
+		code, out, errs = command(t, env, "limits", "show", "api:acme", "--config", file)
+		line := regexp.MustCompile(`^api:acme  2 tasks wait, the last is expected to start in (1m0|5\S+)s\n`)
+		if code != cli.ExitOK || !line.MatchString(out) {
+			t.Errorf("exit %d: %s%s", code, out, errs)
+		}
+	})
 }
 
 // shownExample is a bucket with everything that can be said of one.

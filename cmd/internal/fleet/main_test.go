@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func command(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = cli.Run(t.Context(), rootCommand, args, cli.Environment{
+	code = cli.Run(contextOf(t, env), rootCommand, args, cli.Environment{
 		Getenv: func(k string) string { return env[k] },
 		Out:    &o, Err: &e,
 	})

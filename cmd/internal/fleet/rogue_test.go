@@ -122,7 +122,7 @@ func TestRogueRetryAfter(t *testing.T) {
 // work has `headway worker` serve until the test ends.
 func work(t *testing.T, env map[string]string, file string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(contextOf(t, env)))
 	var out bytes.Buffer
 	var done sync.WaitGroup
 	done.Go(func() {
