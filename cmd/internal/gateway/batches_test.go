@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/cmd/internal/session"
+	"github.com/headway-go/headway/internal/test/night"
 	calls "github.com/headway-go/headway/internal/products/chat"
 	"github.com/headway-go/headway/internal/products/record"
 	"github.com/headway-go/headway/internal/setup/cli"
@@ -186,6 +187,7 @@ func everywhere(t *testing.T, test func(*testing.T, *fleet, serving)) {
 			f, args := newFleet(t), []string{"--limit", "openai"}
 			switch place {
 			case "MongoDB":
+				night.Only(t, "the store of files has tests of its own for each place")
 				f.env["MONGODB_URI"] = testenv.MongoURI(t)
 			case "folder":
 				args = append(args, "--files", t.TempDir())
@@ -360,6 +362,9 @@ func TestBudgetOfABatch(t *testing.T) {
 	// More than eleven estimates, so refunds count. On a busy machine starts come late, and what comes back of them is
 	// known roughly. Then further calls may start for a while.
 	until(t, func() bool { return first+spent(more.ID) > 60 })
+	if night.Part(t, "on a busy machine more calls start") {
+		return
+	}
 	<-time.After(time.Second)
 	if sum := first + spent(more.ID); first == 0 || sum > 100 {
 		t.Errorf("the answers have %d tokens, %d of them in the first batch", sum, first)
@@ -448,7 +453,7 @@ func TestBatchExpires(t *testing.T) {
 	baseURL, _ := f.serve(t, "--limit", "openai")
 	c := caller{t, baseURL, "any"}
 	made := c.read(c.post("/batches", fmt.Sprintf(
-		`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"2s"}`, c.file(chatLines(3)))))
+		`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"10s"}`, c.file(chatLines(3)))))
 	last := c.ended(made.ID)
 	_, text := c.get("/files/" + last.Errors + "/content")
 	if last.Status != "expired" || last.Counts.Total != 3 || strings.Count(text, "batch_expired") != 3 {

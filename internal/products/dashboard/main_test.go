@@ -8,17 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/documents"
 	"github.com/headway-go/headway/internal/products/dashboard"
 	"github.com/headway-go/headway/internal/state"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
 	"github.com/headway-go/headway/scheduler"
+	"github.com/headway-go/headway/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +39,7 @@ func (j job) Charges() []reservations.Charge {
 
 // world is a queue with a limit, in memory. No worker runs.
 type world struct {
-	server    *miniredis.Miniredis
+	server    *memredis.Redis
 	inspector *asynq.Inspector
 	scheduler *scheduler.Scheduler
 	config    dashboard.Config
@@ -46,8 +48,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{server: miniredis.RunT(t)}
-	client := redis.NewClient(&redis.Options{Addr: w.server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	w := &world{server: memredis.New(t)}
+	client := redis.NewClient(&redis.Options{
+		Addr: "memory", Dialer: w.server.Dial, MaxRetries: -1, DialerRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	limiter, err := reservations.New(memstore.New(), []reservations.Limit{
 		{Name: "api", Meters: []reservations.Meter{reservations.PerMinute("requests", 60)}},
@@ -67,15 +72,15 @@ func newWorld(t *testing.T) *world {
 // enqueue enqueues tasks that wait for their limit, and returns the ID of the last one.
 func (w *world) enqueue(t *testing.T, jobs ...job) string {
 	t.Helper()
-	id := ""
-	for _, j := range jobs {
-		info, err := w.scheduler.Enqueue(t.Context(), j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id = info.ID
+	args := make([]tasks.Args, len(jobs))
+	for i, j := range jobs {
+		args[i] = j
 	}
-	return id
+	infos, err := w.scheduler.EnqueueMany(t.Context(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return infos[len(infos)-1].ID
 }
 
 func (w *world) handler(t *testing.T) http.Handler {

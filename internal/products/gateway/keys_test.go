@@ -101,7 +101,7 @@ func TestBudget(t *testing.T) {
 		c.Keys, c.Prices = known, map[string]estimates.Price{"m": {Output: 100}}
 	}, func(w *world, g *gate) {
 		t := w.t
-		all := make([]<-chan reply, 1000)
+		all := make([]<-chan reply, 400)
 		for i := range all {
 			all[i] = g.send(t.Context(), "/v1/chat/completions", hello, "Authorization", "Bearer hw_poor")
 		}

@@ -61,11 +61,11 @@ func (b *busy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, isStream, events)
 }
 
-// 200 streaming chats of three tenants at once, over a limit of 20 a second that a batch of 5000 fills: the limit is
+// 200 streaming chats of three tenants at once, over a limit of 20 a second that a batch of 1500 fills: the limit is
 // kept and used, the tenants share it fairly, chats go before the batch, and no chat sees a 429.
 func TestChatsBesideABatch(t *testing.T) {
 	t.Parallel()
-	const chats, requests, rate, capacity = 200, 5000, 20., 20.
+	const chats, requests, rate, capacity = 200, 1500, 20., 20.
 	limit := reservations.Limit{
 		Name: "pool", Priorities: map[string]float64{"interactive": 9, "batch": 1}, Meters: []reservations.Meter{{
 			Name: "requests", Rate: rate, Period: time.Second, Capacity: capacity,
