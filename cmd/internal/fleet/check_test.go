@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -81,11 +83,14 @@ func TestCheckTellsRefusedLogins(t *testing.T) {
 
 func TestCheckShowsAllFaultsOfAFile(t *testing.T) {
 	t.Parallel()
-	for text, wants := range map[string][]string{
-		"":          {"the file is empty"},
-		"# nothing": {"the file is empty"},
-		"recurring:\n  a:\n    cron: */5 * * * *\n": {`line 3: quote the value, as in cron: "*/5 * * * *"`},
-		`
+	synctest.Test(t, func(t *testing.T) {
+		env, server := memory(t)
+		server.Refuse()
+		for text, wants := range map[string][]string{
+			"":          {"the file is empty"},
+			"# nothing": {"the file is empty"},
+			"recurring:\n  a:\n    cron: */5 * * * *\n": {`line 3: quote the value, as in cron: "*/5 * * * *"`},
+			`
 limits: {a: {meters: {r: 0/m, q: {rate: 1/m, headroom: 5}}}}
 concurrency: -1
 queues: {default: 0}
@@ -93,21 +98,23 @@ estimates: {learn: [b], quantile: 2}
 recurring: {x: {cron: "61 * * * *", task: {type: nope}}}
 http: {allow_hosts: ["http://x"]}
 `: {
-			"limits.a.meters.r", "limits.a.meters.q", "concurrency", "queues", "estimates.learn", "estimates.quantile",
-			"recurring.x.cron", "recurring.x.task", "http.allow_hosts",
-		},
-	} {
-		file := filepath.Join(t.TempDir(), "headway.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, _, errs := command(t, map[string]string{"REDIS_URL": "redis://127.0.0.1:1"}, "check", "--config", file)
-		for _, want := range wants {
-			if !strings.Contains(errs, want) {
-				t.Errorf("%q is missing in %s", want, errs)
+				"limits.a.meters.r", "limits.a.meters.q", "concurrency", "queues", "estimates.learn", "estimates.quantile",
+				"recurring.x.cron", "recurring.x.task", "http.allow_hosts",
+			},
+		} {
+			file := filepath.Join(t.TempDir(), "headway.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _, errs := command(t, env, "check", "--config", file)
+			for _, want := range wants {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q is missing in %s", want, errs)
+				}
 			}
 		}
-	}
+		<-time.After(time.Minute) // go-redis dials in the background until then
+	})
 }
 
 // Check shows how tasks share a limit and what recurs, and warns of a limit that no live worker has.

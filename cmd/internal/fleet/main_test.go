@@ -2,23 +2,41 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/fleet/register"
 	"github.com/headway-go/headway/internal/setup/cli"
 	"github.com/headway-go/headway/reservations"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what another goroutine does.
+const patience = 5 * time.Minute
+
+// until waits until done.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !done() {
+		if pause.For(ctx, 10*time.Millisecond) != nil {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
 
 func command(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
 	t.Helper()

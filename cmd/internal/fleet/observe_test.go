@@ -2,12 +2,12 @@ package fleet
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -54,15 +54,7 @@ func TestSwitchesTheLogLevel(t *testing.T) {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
-		deadline := time.NewTimer(30 * time.Second)
-		for level.Level() != want {
-			select {
-			case <-deadline.C:
-				t.Fatalf("the level is %v, want %v", level.Level(), want)
-			case <-time.After(time.Millisecond):
-			}
-		}
-		deadline.Stop()
+		until(t, fmt.Sprintf("the level is %v", want), func() bool { return level.Level() == want })
 	}
 	stop()
 	for to, want := range map[string]int{`"to":"DEBUG"`: 2, `"to":"WARN"`: 1} {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -46,7 +45,7 @@ func TestReloadOfTheFleet(t *testing.T) {
 	defer own.onHangup(t.Context(), nil)()
 	write("limits: {a: {meters: {r: 6/m}}}\nconcurrency: 7")
 	name := register.ProcessName()
-	until(t, 30*time.Second, "the worker answers requests", func() bool {
+	until(t, "the worker answers requests", func() bool {
 		return server.Exists("headway:{fleet}:reader:" + name)
 	})
 	code, out, errs := command(t, env, "reload", "--timeout", "1m")
@@ -55,12 +54,16 @@ func TestReloadOfTheFleet(t *testing.T) {
 	}
 
 	write("limits: {a: {meters: {r: -6/m}}}")
+	code, out, errs = command(t, env, "reload", "--timeout", "5m")
+	if code != cli.ExitFailed || !strings.Contains(out, name+"  has changed nothing: ") ||
+		!strings.Contains(out, "limits.a.meters.r.rate") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 	if _, err := register.New(queue).Requested(t.Context(), "silent:1"); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs = command(t, env, "reload", "--timeout", "5s")
-	if code != cli.ExitFailed || !strings.Contains(out, name+"  has changed nothing: ") ||
-		!strings.Contains(out, "limits.a.meters.r.rate") || !strings.Contains(out, "silent:1  has not answered\n") ||
+	code, out, errs = command(t, env, "reload", "--timeout", "1s")
+	if code != cli.ExitFailed || !strings.Contains(out, "silent:1  has not answered\n") ||
 		!strings.Contains(errs, "2 of 2 workers did not reload") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}

@@ -144,21 +144,13 @@ func (w *stuckWorld) work() (stop func()) {
 	fleet := register.New(w.Queue)
 	_, err = fleet.Requested(w.t.Context(), register.ProcessName(), "called")
 	w.check(err)
-	patience := time.NewTimer(3 * time.Minute)
-	defer patience.Stop()
-	for {
+	until(w.t, "three are lacked", func() bool {
 		found, err := fleet.Lacked(w.t.Context(), time.Now())
 		w.check(err)
 		list, err := inside.Of(w.Scheduler).Waitlist(w.t.Context(), "away")
-		if w.check(err); len(found) == 3 && !list.FailedUntil.IsZero() {
-			break
-		}
-		select {
-		case <-patience.C:
-			w.t.Fatalf("only %v are lacked", found)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		w.check(err)
+		return len(found) == 3 && !list.FailedUntil.IsZero()
+	})
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), time.Minute)
 		defer cancel()

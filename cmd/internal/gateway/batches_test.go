@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/cmd/internal/session"
-	"github.com/headway-go/headway/internal/test/night"
+	"github.com/headway-go/headway/internal/calls/pause"
 	calls "github.com/headway-go/headway/internal/products/chat"
 	"github.com/headway-go/headway/internal/products/record"
 	"github.com/headway-go/headway/internal/setup/cli"
+	"github.com/headway-go/headway/internal/test/night"
 	"github.com/headway-go/headway/internal/test/testenv"
 	"github.com/headway-go/headway/tasks/llm"
 	"github.com/headway-go/headway/tasks/web"
@@ -365,7 +366,9 @@ func TestBudgetOfABatch(t *testing.T) {
 	if night.Part(t, "on a busy machine more calls start") {
 		return
 	}
-	<-time.After(time.Second)
+	if err := pause.For(t.Context(), time.Second); err != nil {
+		t.Fatal(err)
+	}
 	if sum := first + spent(more.ID); first == 0 || sum > 100 {
 		t.Errorf("the answers have %d tokens, %d of them in the first batch", sum, first)
 	}

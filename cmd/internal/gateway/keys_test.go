@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/documents/keys"
 	"github.com/headway-go/headway/internal/setup/cli"
 )
@@ -15,11 +17,12 @@ import (
 // until waits for something that another goroutine does.
 func until(t *testing.T, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !is(); {
-		if time.Now().After(deadline) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	for !is() {
+		if pause.For(ctx, 50*time.Millisecond) != nil {
 			t.Fatal("in vain")
 		}
-		<-time.After(50 * time.Millisecond)
 	}
 }
 

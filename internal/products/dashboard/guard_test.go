@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/products/dashboard"
 )
 
@@ -270,7 +271,9 @@ func (slowly) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (s slowly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		<-time.After(time.Duration(s))
+		if err := pause.For(ctx, time.Duration(s)); err != nil {
+			return err
+		}
 		return next(ctx, cmd)
 	}
 }
