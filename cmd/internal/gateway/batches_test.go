@@ -237,10 +237,15 @@ func outlive(t *testing.T, f *fleet, serve serving) {
 	}
 }
 
-// While a batch runs, its results so far are there. A cancelled one has a line for each request.
+// While a batch runs, its results so far are there. A cancelled one has a line for each request. The limit lets no more
+// than the first 50 start, whatever time the test takes.
 func TestPartOfABatch(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	const slow = "limits: {openai: {meters: {requests: {rate: 1/h, capacity: 50}}}}\n"
+	if err := os.WriteFile(f.file, []byte(slow), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f.work(t)
 	baseURL, _ := f.serve(t, "--limit", "openai")
 	c := caller{t, baseURL, "any"}
