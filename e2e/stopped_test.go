@@ -1,12 +1,13 @@
 package e2e_test
 
 import (
-	"github.com/redis/go-redis/v9"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/internal/test/night"
 )

@@ -92,7 +92,8 @@ func TestBatchRunsToItsEnd(t *testing.T) {
 			last.Cost == nil || *last.Cost <= 0 {
 			t.Errorf("the last line is %s", events[len(events)-1])
 		}
-		if c = w.call(t, "retry", last.ID, "--failed"); !strings.Contains(c.out, " has no failed requests: there is nothing") {
+		c = w.call(t, "retry", last.ID, "--failed")
+		if !strings.Contains(c.out, " has no failed requests: there is nothing") {
 			t.Errorf("exit %d: %s%s", c.code, c.out, c.err)
 		}
 		again := w.call(t, "batch", in, "--limit", "openai", "--wait", "--json")

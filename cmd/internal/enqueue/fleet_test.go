@@ -80,7 +80,7 @@ func (d direct) RoundTrip(q *http.Request) (*http.Response, error) {
 	if q.Context().Err() != nil {
 		return nil, q.Context().Err()
 	}
-	r := answer.Result() //nolint:bodyclose // the caller does
+	r := answer.Result()
 	r.Request = q
 	return r, nil
 }

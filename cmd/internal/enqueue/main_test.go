@@ -105,8 +105,8 @@ func line(id string, tokens int) string {
 func TestBatchOfTheExample(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := enqueueCommand(t, "", "batch", "../../../examples/godoc.jsonl", "--limit", "openai", "--config", repositoryConfig,
-			"--json")
+		c := enqueueCommand(t, "", "batch", "../../../examples/godoc.jsonl", "--limit", "openai", "--config",
+			repositoryConfig, "--json")
 		var r result
 		if err := json.Unmarshal([]byte(c.out), &r); err != nil || c.code != cli.ExitOK {
 			t.Fatalf("exit %d, %v: %s%s", c.code, err, c.out, c.err)

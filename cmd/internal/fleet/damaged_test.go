@@ -20,7 +20,9 @@ func TestDamagedOverrides(t *testing.T) {
 			damage func(document string) (id, damaged string)
 			says   string
 		}{
-			"another ID":        {func(d string) (string, string) { return "openai:acme/requests", d }, `"openai:acme/requests"`},
+			"another ID": {
+				func(d string) (string, string) { return "openai:acme/requests", d }, `"openai:acme/requests"`,
+			},
 			"another meter":     {func(d string) (string, string) { return "openai/tokens", d }, `"openai/tokens"`},
 			"cut in the middle": {func(d string) (string, string) { return "openai/requests", d[:20] }, `"openai/requests"`},
 			"no number":         {func(string) (string, string) { return "openai/requests", "oops" }, `"openai/requests"`},
