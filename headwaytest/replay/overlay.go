@@ -62,6 +62,27 @@ var patches = []patch{ //nolint:gochecknoglobals // a constant
 	},
 	{"runtime/proc.go", "now, pollUntil, _ := pp.timers.check(0, nil)", "now, pollUntil, _ := replayTimers(pp)"},
 
+	// A context ends its children in the order in which they were made, not in that of their addresses.
+	{
+		"context/context.go", "\tchildren map[canceler]struct{} //",
+		"\tmade     uint64\n\tchildren map[canceler]uint64 //",
+	},
+	{"context/context.go", "make(map[canceler]struct{})", "make(map[canceler]uint64)"},
+	{
+		"context/context.go", "p.children[child] = struct{}{}",
+		"p.made++\n\t\t\tp.children[child] = p.made",
+	},
+	{
+		"context/context.go", "for child := range c.children {",
+		"for _, child := range inOrder(c.children) {",
+	},
+	{
+		"context/context.go", "// WithoutCancel returns", "func inOrder(children map[canceler]uint64) (all []canceler) {\n" +
+			"\tfor c, n := range children {\n\t\ti := len(all)\n\t\tall = append(all, c)\n" +
+			"\t\tfor ; i > 0 && children[all[i-1]] > n; i-- {\n\t\t\tall[i] = all[i-1]\n\t\t}\n" +
+			"\t\tall[i] = c\n\t}\n\treturn all\n}\n\n// WithoutCancel returns",
+	},
+
 	// The race detector draws no random numbers: with it, sync.Pool would drop one object of four.
 	{"sync/pool.go", "if runtime_randn(4) == 0 {", "if false {"},
 

@@ -26,7 +26,7 @@ func replay(t *testing.T, args ...string) (string, error) {
 
 // hashes returns the hashes of traces in an output.
 func hashes(out string) (found []string) {
-	for _, match := range regexp.MustCompile(`\ttrace ([0-9a-f]{16}), 62 lines\n`).FindAllStringSubmatch(out, -1) {
+	for _, match := range regexp.MustCompile(`\ttrace ([0-9a-f]{16}), 82 lines\n`).FindAllStringSubmatch(out, -1) {
 		found = append(found, match[1])
 	}
 	return found
@@ -72,7 +72,7 @@ func TestRedSeed(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	if out, err = replay(t, "-compare", a, b); err != nil || out != "equal: 62 lines\n" {
+	if out, err = replay(t, "-compare", a, b); err != nil || out != "equal: 82 lines\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

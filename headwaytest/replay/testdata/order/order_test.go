@@ -2,6 +2,7 @@
 package order
 
 import (
+	"context"
 	crypto "crypto/rand"
 	"fmt"
 	"maps"
@@ -24,7 +25,7 @@ func TestOrder(t *testing.T) {
 		defer mu.Unlock()
 		saw = append(saw, fmt.Sprintf(format, values...))
 	}
-	synctest.Test(t, func(*testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		secret := make([]byte, 8)
 		numbers := make(chan int)
@@ -54,6 +55,12 @@ func TestOrder(t *testing.T) {
 		for range 10 {
 			pool.Put(&secret)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for n := range 20 {
+			context.AfterFunc(ctx, func() { see("child %d", n) })
+		}
+		cancel()
+		synctest.Wait()
 		letters := map[string]int{}
 		for n := range 100 {
 			letters[fmt.Sprint(n)] = n
