@@ -35,7 +35,8 @@ func TestExplainTakesNames(t *testing.T) {
 			c.AddCommand(enqueue.Commands(env)...)
 			return c
 		}
-		if code := cli.Run(contextOf(t, env), root, []string{"batch", in, "--limit", "api", "--config", file}, cli.Environment{
+		args := []string{"batch", in, "--limit", "api", "--config", file}
+		if code := cli.Run(contextOf(t, env), root, args, cli.Environment{
 			Getenv: func(k string) string { return env[k] }, Out: &out, Err: &out,
 		}); code != cli.ExitOK {
 			t.Fatalf("exit %d: %s", code, &out)
