@@ -53,9 +53,9 @@ func start(
 // eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond) //gate:ok polls until patience ends
 	defer tick.Stop()
-	timeout := time.NewTimer(3 * time.Minute)
+	timeout := time.NewTimer(3 * time.Minute) //gate:ok patience is minutes
 	defer timeout.Stop()
 	for !done() {
 		select {

@@ -75,7 +75,8 @@ func TestErrorsInReport(t *testing.T) {
 		}},
 		{"refusal", "slow down", func(w *worker.Worker) {
 			worker.Handle(w, func(context.Context, *worker.Job[call]) error {
-				time.Sleep(5 * time.Second) // each call has begun before the first refusal stops the limit
+				// Each call has begun before the first refusal stops the limit.
+				time.Sleep(5 * time.Second) //gate:ok called in a bubble
 				return reservations.RetryAfter(time.Hour, errors.New("slow down"))
 			})
 		}},

@@ -54,7 +54,7 @@ func TestWrongPlays(t *testing.T) { //nolint:paralleltest // the output of each 
 		}
 		return
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0],
+	again := exec.CommandContext(t.Context(), os.Args[0], //gate:ok this binary itself
 		"-test.run", "^TestWrongPlays$", "-test.v", "-test.timeout", "5m")
 	again.Env = append(os.Environ(), inner+"=1")
 	output, err := again.CombinedOutput()
@@ -145,7 +145,7 @@ func wrongEnds() []wrong {
 		{
 			name: "handler sleeps", want: "stop worker 0: ...handlers must return...sleep: ...wrongEnds",
 			play: func(_ *testing.T, f *headwaytest.Fleet) {
-				handling(f, func(context.Context) error { time.Sleep(30 * 24 * time.Hour); return nil })
+				handling(f, func(context.Context) error { time.Sleep(30 * 24 * time.Hour); return nil }) //gate:ok in a bubble
 				f.Run(time.Minute)
 			},
 		},
@@ -154,7 +154,7 @@ func wrongEnds() []wrong {
 			play: func(_ *testing.T, f *headwaytest.Fleet) {
 				handling(f, func(context.Context) error {
 					go func() {
-						for range time.Tick(time.Second) {
+						for range time.Tick(time.Second) { //gate:ok called in a bubble
 						}
 					}()
 					return nil
@@ -199,7 +199,7 @@ func wrongWaits() []wrong {
 					worker.Handle(w, func(context.Context, *worker.Job[call]) error {
 						mu.Lock()
 						defer mu.Unlock()
-						time.Sleep(time.Second)
+						time.Sleep(time.Second) //gate:ok called in a bubble
 						return nil
 					})
 				})

@@ -261,12 +261,12 @@ func drawPooled(r *rapid.T, limits []reservations.Limit) pooledCall {
 // run returns what stays charged, by limit.
 func (c pooledCall) run(t *testing.T, l *reservations.Limiter) (used map[string]float64) {
 	t.Helper()
-	<-time.After(c.at)
+	<-time.After(c.at) //gate:ok called in a bubble
 	ctx, cancel := context.WithTimeout(t.Context(), c.patience)
 	defer cancel()
 	used = map[string]float64{}
 	call := func(end func(used reservations.Tokens, cancelled bool)) {
-		<-time.After(c.lasts)
+		<-time.After(c.lasts) //gate:ok called in a bubble
 		for _, charge := range c.charges {
 			used[charge.Limit] = charge.Tokens["tokens"]
 		}

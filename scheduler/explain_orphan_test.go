@@ -111,9 +111,10 @@ func serveQueue(t *testing.T, client redis.UniversalClient, queue string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	inspector, tick := asynq.NewInspectorFromRedisClient(client), time.NewTicker(5*time.Millisecond)
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	tick := time.NewTicker(5 * time.Millisecond) //gate:ok called in bubbles, and by tests of the night
 	defer tick.Stop()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(patience); ; { //gate:ok called in bubbles, and by tests of the night
 		servers, err := inspector.Servers()
 		if err != nil {
 			t.Fatal(err)

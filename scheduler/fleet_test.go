@@ -217,7 +217,7 @@ func (m *member) handle(ctx context.Context, task *asynq.Task) error {
 }
 
 func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(d) //gate:ok called in bubbles
 	defer timer.Stop()
 	select {
 	case <-timer.C:

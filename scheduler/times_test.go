@@ -158,9 +158,9 @@ func awaitPending(t *testing.T, client redis.UniversalClient, id string) {
 // until polls, because Redis sends no event.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond) //gate:ok called in bubbles
 	defer tick.Stop()
-	for late := time.After(patience); !done(); {
+	for late := time.After(patience); !done(); { //gate:ok called in bubbles
 		select {
 		case <-tick.C:
 		case <-late:

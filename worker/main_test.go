@@ -252,9 +252,9 @@ func (b *bundle) balanceOf(limit, key string) float64 {
 // eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond) //gate:ok polls until patience ends
 	defer tick.Stop()
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(patience) //gate:ok patience is minutes
 	defer timeout.Stop()
 	for !done() {
 		select {
@@ -277,7 +277,7 @@ func receiveIn[T any](t *testing.T, c <-chan T, most time.Duration) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(most):
+	case <-time.After(most): //gate:ok nothing is expected
 		t.Fatalf("no %T within %v", *new(T), most)
 		panic("unreachable")
 	}
@@ -346,7 +346,7 @@ func (s *faultStore) deliver() {
 	stall := s.stall
 	s.stall = 0
 	s.mu.Unlock()
-	<-time.After(stall)
+	<-time.After(stall) //gate:ok called in bubbles
 }
 
 func (s *faultStore) passable(ctx context.Context) error {

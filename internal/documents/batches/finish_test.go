@@ -340,7 +340,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Cut()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //gate:ok meant to expire
 	defer cancel()
 	err := s.Finish(ctx, answered("b", 2, 10))
 	if !errors.Is(err, batches.ErrUnavailable) || !strings.Contains(err.Error(), `line 2 of batch "b"`) {

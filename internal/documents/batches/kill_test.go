@@ -126,7 +126,7 @@ func killed(t *testing.T, uri, name string) {
 	t.Helper()
 	firsts := map[string]int{}
 	for _, after := range []int{1, 50, 300} {
-		c := exec.CommandContext(t.Context(), os.Args[0])
+		c := exec.CommandContext(t.Context(), os.Args[0]) //gate:ok kills itself
 		c.Env = append(os.Environ(), killURI+"="+uri, killDatabase+"="+name, killAfter+"="+strconv.Itoa(after))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()

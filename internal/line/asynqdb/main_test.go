@@ -143,7 +143,7 @@ func (b *bundle) startWith(handle asynq.HandlerFunc, config asynq.Config) {
 // eventually polls, because asynq sends no event when the state of a task changes in Redis.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond) //gate:ok polls until patience ends
 	defer tick.Stop()
 	for !done() {
 		select {

@@ -91,7 +91,7 @@ func inTime(t *testing.T, test func(t *testing.T, f fixture)) {
 }
 
 // pass lets time pass in memory.
-func (fixture) pass(d time.Duration) { <-time.After(d) }
+func (fixture) pass(d time.Duration) { <-time.After(d) } //gate:ok called in bubbles, and by tests of the night
 
 // duty is that of a process which keeps its duty for the lease of the fixture.
 func (f fixture) duty(id string) waitlist.Duty {

@@ -53,7 +53,7 @@ func TestFaultsOfTheProvider(t *testing.T) {
 					_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"1234"}}]}`+"\n\n")
 					_ = http.NewResponseController(w).Flush()
 					select {
-					case <-time.After(10 * time.Second):
+					case <-time.After(10 * time.Second): //gate:ok called in a bubble
 					case <-r.Context().Done():
 					}
 				}

@@ -29,7 +29,7 @@ func good(w http.ResponseWriter, r *http.Request) {
 
 // wait lets time pass.
 func wait(d time.Duration) {
-	<-time.After(d) // virtual
+	<-time.After(d) // virtual //gate:ok called in bubbles
 	synctest.Wait()
 }
 

@@ -44,7 +44,7 @@ func (s slowReader) read(from net.Conn) {
 			return
 		}
 	}
-	for ; s.pace > 0; <-time.After(s.pace) {
+	for ; s.pace > 0; <-time.After(s.pace) { //gate:ok called in a bubble
 		if _, err := from.Read(one); err != nil {
 			return
 		}
@@ -83,7 +83,8 @@ func TestSlowReaders(t *testing.T) {
 					w.Header().Set("Content-Type", isStream)
 					copy(part, bytes.Repeat([]byte("data: {}\n\n"), 1+len(part)/10))
 					_ = http.NewResponseController(w).Flush()
-					<-time.After(time.Second) // the proxy flushes headers beside the first write, which a bubble does not see
+					// The proxy flushes headers beside the first write, which a bubble does not see.
+					<-time.After(time.Second) //gate:ok called in a bubble
 				} else {
 					w.Header().Set("Content-Length", strconv.Itoa(size))
 				}

@@ -227,13 +227,13 @@ func (g *gate) send(ctx context.Context, path, body string, header ...string) <-
 		defer transport.CloseIdleConnections()
 		var a reply
 		if a.Response, a.err = transport.RoundTrip(r); a.err == nil { //nolint:bodyclose // it is
-			a.first = time.Since(began)
+			a.first = time.Since(began) //gate:ok called in bubbles
 			var text []byte
 			text, a.err = io.ReadAll(bufio.NewReader(a.Body))
 			_ = a.Body.Close()
 			a.text = string(text)
 		}
-		a.took = time.Since(began)
+		a.took = time.Since(began) //gate:ok called in bubbles
 		got <- a
 	}()
 	return got
@@ -290,7 +290,7 @@ func (s *store) Update(ctx context.Context, _, _ string, change reservations.Cha
 func (s *store) Apply(
 	ctx context.Context, limit bucket.Limit, key string, requests []bucket.Request,
 ) ([]bucket.Answer, error) {
-	<-time.After(time.Duration(s.pace.Load()))
+	<-time.After(time.Duration(s.pace.Load())) //gate:ok called in bubbles
 	if s.away.Load() {
 		return nil, &bucket.UnavailableError{Bucket: key, Applied: bucket.AppliedNo, Err: errAway}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Variable names the environment variable that sets the first seed of Range, in the gate and in the night.
-const Variable = "HEADWAY_SEED"
+const Variable = "HEADWAY_FIRST_SEED"
 
 // gate are the flags of rapid in the gate. With -short, rapid makes a fifth of the checks.
 var gate = map[string]string{ //nolint:gochecknoglobals // a constant

@@ -19,7 +19,7 @@ func TestWordsAreWhatTheyWere(t *testing.T) {
 		"#x", "", "a|b", "a&b", "$HOME", "${IFS}", "-rf", "=x", "!x", "{a,b}", "é", "a>b", "%s",
 		"a<b", "(a)", "~root", "[a]", "?", "a\tb", "A=b", "^x",
 	} {
-		command := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s.' "+shell.Word(text))
+		command := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s.' "+shell.Word(text)) //gate:ok a shell
 		said, err := command.Output()
 		if got := strings.TrimSuffix(string(said), "."); err != nil || got != text {
 			t.Errorf("%q became %q: %v", text, got, err)
@@ -40,7 +40,7 @@ func TestCommandsTakeTheirArgument(t *testing.T) {
 	} {
 		line := shell.Command("parsed", argument, "--key", "-k; x", "--failed")
 		script := `parsed() { printf '%s\n' "$@"; }; ` + line
-		said, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
+		said, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output() //gate:ok a shell
 		if err != nil {
 			t.Errorf("%q: %s: %v", argument, line, err)
 			continue
