@@ -48,8 +48,8 @@ func (c *storeClock) moment(asked, came, at time.Time) (decided, latest time.Tim
 	return within(latest.Add((c.least-c.most)/2), asked, came), latest
 }
 
-// earliest is the earliest moment of the store's clock that it can be at a moment of this machine's clock; zero where no
-// answer was seen.
+// earliest is the earliest moment of the store's clock that it can be at a moment of this machine's clock; zero before
+// the first answer.
 func (c *storeClock) earliest(here time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

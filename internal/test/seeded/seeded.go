@@ -1,6 +1,6 @@
-// Package seeded gives tests their random numbers. The gate (`make test`, which sets -short) draws the same ones in each
-// run, so that nothing goes red by chance. The night draws new ones. A red test prints how to repeat it. Rapid writes its
-// counterexample below testdata: commit that file, and each run checks it first.
+// Package seeded gives tests their random numbers. The gate (`make test`, which sets -short) draws the same ones in
+// each run, so that nothing goes red by chance. The night draws new ones. A red test prints how to repeat it. Rapid
+// writes its counterexample below testdata: commit that file, and each run checks it first.
 package seeded
 
 import (
