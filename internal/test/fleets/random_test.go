@@ -51,9 +51,10 @@ type slowTime struct {
 	late        time.Duration // how late calls begin at most
 }
 
-// slowly notes that each message of some processes takes longer for a time. Between the moment at which a bucket decides
-// and the call are at most three messages: the one that brings a bucket in Redis to its call in the queue, the swap, and
-// its answer. The last late call meets the next one, which waits at most for a third of a capacity of five seconds.
+// slowly notes that each message of some processes takes longer for a time. Between the moment at which a bucket
+// decides and the call are at most three messages. They are the one that brings a bucket in Redis to its call in the
+// queue, the swap, and its answer. The last late call meets the next one. That one waits at most for a third of a
+// capacity of five seconds.
 func (f *randomFleet) slowly(from, d, more time.Duration) {
 	late := 3 * more
 	f.slow = append(f.slow, slowTime{from: from, until: from + d + late + hold + 2*time.Second, late: late})

@@ -55,7 +55,8 @@ func TestRefused(t *testing.T) {
 		// then one token comes back, and the refusal and the answer travel.
 		const most = block + hold + time.Second/10 + 2*300*time.Microsecond
 		if at.IsZero() || early > 0 || next.at.Sub(at) > most {
-			t.Errorf("%d calls came within the block of %v, and the next one after %v of %v", early, block, next.at.Sub(at), most)
+			t.Errorf("%d calls came within the block of %v, and the next one after %v of %v", early, block, next.at.Sub(at),
+				most)
 		}
 		f.wantInOrder(3, nil)
 		f.wantDeliveries(r, 1.1)
