@@ -62,6 +62,9 @@ var patches = []patch{ //nolint:gochecknoglobals // a constant
 	},
 	{"runtime/proc.go", "now, pollUntil, _ := pp.timers.check(0, nil)", "now, pollUntil, _ := replayTimers(pp)"},
 
+	// The heap is at the same address with the race detector, which does not move it.
+	{"runtime/malloc.go", "randomizeHeapBase = goexperiment.", "randomizeHeapBase = false && goexperiment."},
+
 	// A context ends its children in the order in which they were made, not in that of their addresses.
 	{
 		"context/context.go", "\tchildren map[canceler]struct{} //",
