@@ -1,6 +1,6 @@
 // Command replay runs tests such that a seed decides every order in a bubble of testing/synctest, so in a fleet of
 // package headwaytest: of goroutines, cases of select, timers, maps, random numbers and UUIDs. The same seed gives the
-// same trace, on any machine, idle or busy, and with the race detector.
+// same trace, on an idle machine and on a busy one. docs/decisions/0023-one-seed-one-trace.md says what may differ.
 //
 //	go run github.com/headway-go/headway/headwaytest/replay -seed 42 -run TestFleet ./mypackage
 //	go run github.com/headway-go/headway/headwaytest/replay -seeds 1-200 -run TestFleet ./mypackage -test.short
