@@ -1,5 +1,5 @@
-// Command replay runs tests such that a seed decides every order in a bubble of testing/synctest, so in a fleet of
-// package headwaytest: of goroutines, cases of select, timers, maps, random numbers and UUIDs. The same seed gives the
+// Command replay runs tests such that a seed decides every order in a bubble of testing/synctest, so in each fleet of
+// package headwaytest. It orders goroutines, cases of select, timers and maps, and draws all random numbers. A seed has the
 // same trace, on an idle machine and on a busy one. docs/decisions/0023-one-seed-one-trace.md says what may differ.
 //
 //	go run github.com/headway-go/headway/headwaytest/replay -seed 42 -run TestFleet ./mypackage
