@@ -23,9 +23,9 @@ const traceFile = "HEADWAY_TRACE"
 // lineShown is the most bytes that a line of the trace shows. A hash stands for the others.
 const lineShown = 500
 
-// trace writes what happens in a fleet, in order, with the time since the fleet began. A line stands for a command that
-// reaches Redis, an answer of the store, a call that reaches a provider, or an event of a worker. The methods of nil do
-// nothing.
+// trace writes what happens in a fleet, in order, with the time since the fleet began. Each line is one of these: a
+// command that reaches Redis, an answer of the store, a call that reaches a provider, an event of a worker. The methods
+// of nil do nothing.
 type trace struct {
 	mu    sync.Mutex // guards what is below
 	began time.Time

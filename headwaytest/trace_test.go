@@ -11,7 +11,7 @@ import (
 )
 
 // The trace has what reaches Redis, the store and the provider, and the events of workers, each with its time.
-func TestTrace(t *testing.T) { //nolint:paralleltest // it sets a variable
+func TestTrace(t *testing.T) { // it sets a variable
 	file := filepath.Join(t.TempDir(), "trace")
 	t.Setenv("HEADWAY_TRACE", file)
 	for range 2 { // the second fleet is added

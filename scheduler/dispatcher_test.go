@@ -386,7 +386,7 @@ func TestADispatcherHealsWhenRedisWasDown(t *testing.T) {
 		}
 		server.Wire.Set(network.Up)
 		var info *asynq.TaskInfo
-		until(t, "a connection is new", func() bool { // those of before are broken
+		until(t, "a connection is new", func() bool { // the old ones are broken
 			info, err = s.Enqueue(t.Context(), openai("c"))
 			return err == nil
 		})

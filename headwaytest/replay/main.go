@@ -1,11 +1,9 @@
 // Command replay runs tests such that a seed decides every order in a bubble of testing/synctest, so in each fleet of
-// package headwaytest. It orders goroutines, cases of select, timers and maps, and draws all random numbers. A seed has the
-// same trace, on an idle machine and on a busy one. docs/decisions/0023-one-seed-one-trace.md says what may differ.
+// package headwaytest. It orders goroutines, cases of select, timers and maps, and draws all random numbers. A seed has
+// the same trace, on an idle machine and on a busy one.
 //
-//	go run github.com/headway-go/headway/headwaytest/replay -seed 42 -run TestFleet ./mypackage
-//	go run github.com/headway-go/headway/headwaytest/replay -seeds 1-200 -run TestFleet ./mypackage -test.short
-//	go run github.com/headway-go/headway/headwaytest/replay -seed 42 -trace b.trace -run TestFleet ./mypackage
-//	go run github.com/headway-go/headway/headwaytest/replay -compare a.trace b.trace
+// The flag -seed 42 runs one seed, -seeds 1-200 runs many. The flag -trace writes the trace of one seed, and -compare
+// compares two traces. docs/testing.md shows the commands.
 //
 // Each test runs in a process of its own, so its trace depends on no other test. For a test that fails, replay prints
 // the command that runs it again with its trace. Arguments after the package go to the test.

@@ -218,9 +218,9 @@ func (c collection) Delete(ctx context.Context, key, version string) (bool, erro
 // which parts were written. The server allows 48 MB.
 const commandBytes = 32 << 20
 
-// commands splits writes into commands of the driver, by their indexes: new documents are inserted, others updated. Each
-// command is in the order of its keys: FerretDB locks each document until the end of a command, and processes that lock
-// in one order have no deadlocks.
+// commands splits writes into commands of the driver, by their indexes: new documents are inserted, others updated.
+// Each command is in the order of its keys. FerretDB locks each document until the end of a command, and processes
+// that lock in one order have no deadlocks.
 func commands(writes []documents.Write, errs []error) (all [][]int) {
 	order := make([]int, len(writes))
 	for i := range order {

@@ -118,8 +118,8 @@ func TestARateIsSetAndUnset(t *testing.T) {
 			t.Errorf("%+v, %+v, %v", limit, store.set, err)
 		}
 		done(t, h, press(t, h, "/limit?name=api", "Unset requests", nil), "The rate is unset.")
-		if limit, err = inside.Of(w.config.Reader.Limiter).Limits().For("api", ""); err != nil || limit.Meters[0].Rate != 60 ||
-			len(store.set) > 0 {
+		limit, err = inside.Of(w.config.Reader.Limiter).Limits().For("api", "")
+		if err != nil || limit.Meters[0].Rate != 60 || len(store.set) > 0 {
 			t.Errorf("%+v, %+v, %v", limit, store.set, err)
 		}
 		for _, form := range []url.Values{

@@ -51,8 +51,8 @@ func TestRefused(t *testing.T) {
 		next := all[slices.IndexFunc(all, func(m made) bool { return m.at.After(at.Add(hold)) })]
 		t.Logf("refused at %v; %d calls came within the block; it goes on %v after its end with %s", at, early,
 			next.at.Sub(at.Add(block)), next.task)
-		// The bucket is empty when the block ends. It owes at most the tokens of starts that held when the refusal came,
-		// then one token comes back, and the refusal and the answer travel.
+		// The bucket is empty when the block ends. It owes at most the tokens of starts that held when the refusal came.
+		// Then one token comes back, and the refusal and the answer travel.
 		const most = block + hold + time.Second/10 + 2*300*time.Microsecond
 		if at.IsZero() || early > 0 || next.at.Sub(at) > most {
 			t.Errorf("%d calls came within the block of %v, and the next one after %v of %v", early, block, next.at.Sub(at),
