@@ -87,9 +87,7 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("replay", flag.ContinueOnError)
 	f.SetOutput(out)
 	seed := f.Uint64("seed", 0, "one `seed`: each test is reported with the hash of its trace")
-	seeds := f.String("seeds", "", "`seeds`, as 1-200 or 3,7,20-30: tests that fail are reported. "+
-		"With -from, how many")
-	from := f.Uint64("from", 0, "the first `seed`")
+	seeds := f.String("seeds", "", "`seeds`, as 1-200 or 3,7,20-30: tests that fail are reported")
 	f.StringVar(&o.run, "run", "", "the tests, as -run of go test")
 	f.BoolVar(&o.race, "race", false, "with the race detector")
 	f.BoolVar(&o.hash, "hash", false, "with the hash of each trace, also for several seeds")
@@ -119,14 +117,12 @@ func parse(args []string, out io.Writer) (o options, err error) {
 		return o, errors.New("no package is named: replay -seed 42 ./mypackage")
 	case given["seed"] == given["seeds"]:
 		return o, errors.New("there must be one of -seed and -seeds")
-	case given["from"] && !given["seeds"]:
-		return o, errors.New("-from is for -seeds")
 	case o.jobs < 1:
 		return o, fmt.Errorf("-j is %d, must be 1 or more", o.jobs)
 	}
 	o.pkg, o.args = f.Arg(0), f.Args()[1:]
 	if o.seeds = []uint64{*seed}; given["seeds"] {
-		if o.seeds, err = parseSeeds(*seeds, *from, given["from"]); err != nil {
+		if o.seeds, err = parseSeeds(*seeds); err != nil {
 			return o, err
 		}
 	}
@@ -144,15 +140,8 @@ func parse(args []string, out io.Writer) (o options, err error) {
 // mostSeeds bounds a list of seeds.
 const mostSeeds = 1_000_000
 
-// parseSeeds reads a list such as 3,7,20-30. With count it is the number of seeds from there on.
-func parseSeeds(list string, from uint64, count bool) (seeds []uint64, err error) {
-	if count {
-		n, err := parseSeed(list)
-		if err != nil || n == 0 || n > mostSeeds {
-			return nil, fmt.Errorf("with -from, -seeds is %q, must be how many: 1 to %d", list, mostSeeds)
-		}
-		list = fmt.Sprintf("%d-%d", from, from+n-1)
-	}
+// parseSeeds reads a list such as 3,7,20-30.
+func parseSeeds(list string) (seeds []uint64, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		begin, end, isRange := strings.Cut(part, "-")
 		if !isRange {
