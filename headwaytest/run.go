@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/headway-go/headway/internal/documents/packed"
 	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -47,6 +48,7 @@ func Run(t *testing.T, play func(f *Fleet), options ...Option) {
 		t.Fatalf("headwaytest: %v", err)
 	}
 	defer tr.close(t)
+	packed.Prepare()
 	b := &bubble{t: t}
 	b.run(func() {
 		f := newFleet(b, s, tr)

@@ -1,11 +1,13 @@
 package headwaytest_test
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
 
 	"github.com/headway-go/headway/headwaytest"
+	"github.com/headway-go/headway/internal/documents/packed"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/tasks"
 	"github.com/headway-go/headway/worker"
@@ -54,4 +56,17 @@ func TestBacklog(t *testing.T) {
 			t.Error(r)
 		}
 	}, headwaytest.Limits(perSecond(10, 10)))
+}
+
+// What a play stores is compressed by one encoder of the whole program, which must not belong to the bubble of a play.
+func TestPlaysStoreDocuments(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		headwaytest.Run(t, func(*headwaytest.Fleet) {
+			text := make([]byte, 1<<16)
+			if got, err := packed.Unpack(packed.Pack(text)); err != nil || !bytes.Equal(got, text) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
 }

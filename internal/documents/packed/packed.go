@@ -53,6 +53,14 @@ var unpacker = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
+// Prepare makes the encoder and the decoder of all stores, once. They have channels, and a channel belongs to the
+// testing/synctest bubble that makes it: call Prepare before a bubble in which documents are stored.
+var Prepare = sync.OnceFunc(func() { //nolint:gochecknoglobals // a constant
+	if _, err := Unpack(Pack(make([]byte, 2*packFrom))); err != nil {
+		panic(err) // it has just been packed
+	}
+})
+
 // Pack returns the value of text in a document. A small text stays unchanged, so that people can read it.
 func Pack(text []byte) bson.RawValue {
 	if len(text) >= packFrom {
