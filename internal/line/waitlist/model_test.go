@@ -458,6 +458,7 @@ func (s subject) leave(t *rapid.T) {
 
 // check compares all that the package can read with the model.
 func (s subject) check(t *rapid.T) {
+	s.f.pass(time.Millisecond) // promotions of one moment have no order
 	s.m.rest()
 	for name := range s.m.buckets {
 		waits, promoted := s.m.in(name)
@@ -481,7 +482,7 @@ func (s subject) check(t *rapid.T) {
 	}
 }
 
-// In memory no time passes between two steps.
+// In memory a case takes less time than promoted tasks have to begin.
 func TestTheScriptsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f fixture) {
