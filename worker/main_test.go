@@ -10,11 +10,11 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/internal/bucket"
 	"github.com/headway-go/headway/internal/products/embedded"
+	"github.com/headway-go/headway/internal/test/memredis"
 	"github.com/headway-go/headway/internal/test/network"
 	"github.com/headway-go/headway/reservations"
 	"github.com/headway-go/headway/reservations/memstore"
@@ -100,15 +100,7 @@ func setup(t *testing.T, limits ...reservations.Limit) *bundle {
 func connect(t *testing.T, server *embedded.Redis) (*redis.Client, *network.Wire) {
 	t.Helper()
 	wire := network.New(network.NewConditions(0, 0, 0, 0), server.Serve)
-	client := redis.NewClient(&redis.Options{
-		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
-		Addr: "127.0.0.1:6379", Dialer: wire.Dial,
-		PoolSize:                 10_000, // go-redis keeps the timers of callers that wait for a connection, for all bubbles.
-		DisableIdentity:          true,   // The first answer is the whole greeting, see network.Wire.
-		DialerRetries:            1,      // Between tries go-redis sleeps, and its PubSub holds a mutex meanwhile.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	t.Cleanup(func() { _ = client.Close() })
+	client := memredis.Client(t, wire.Dial)
 	return client, wire
 }
 

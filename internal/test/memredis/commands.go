@@ -8,7 +8,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/calls/pause"
 	"github.com/headway-go/headway/internal/products/embedded"
@@ -16,7 +15,7 @@ import (
 	"github.com/headway-go/headway/reservations/redisstore"
 )
 
-// Redis is a Redis without sockets, so that it serves the programs of a testing/synctest bubble too.
+// Redis is a Redis for commands: they reach it by Dial, whatever their REDIS_URL.
 type Redis struct {
 	Client *redis.Client
 
@@ -35,15 +34,9 @@ func New(tb testing.TB) *Redis {
 			tb.Fatal(err)
 		}
 	}
-	server := embedded.New()
-	tb.Cleanup(server.Close)
-	r := &Redis{server: server}
+	r := &Redis{server: Open(tb)}
 	r.wire = r.Wire(0, time.Millisecond)
-	r.Client = redis.NewClient(&redis.Options{
-		Addr: "memory", Dialer: r.Dial,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	tb.Cleanup(func() { _ = r.Client.Close() })
+	r.Client = Client(tb, r.Dial)
 	if _, err := redisstore.OpenNew(tb.Context(), r.Client); err != nil { // its buckets are full
 		tb.Fatal(err)
 	}

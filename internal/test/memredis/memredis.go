@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/internal/test/network"
@@ -25,15 +24,14 @@ func Open(tb testing.TB) *embedded.Redis {
 	return server
 }
 
+// wireTo is a network to the server on which messages take no time.
+func wireTo(server *embedded.Redis) *network.Wire {
+	return network.New(network.NewConditions(0, 0, 0, 0), server.Serve)
+}
+
 // Connect returns another client of a Redis. It ends with the test. It waits for each answer as long as that takes:
 // outside of a bubble, a machine that is busy must not end a wait.
 func Connect(tb testing.TB, server *embedded.Redis) *redis.Client {
 	tb.Helper()
-	client := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", ReadTimeout: -1, WriteTimeout: -1, DisableIdentity: true,
-		Dialer:                   network.New(network.NewConditions(0, 0, 0, 0), server.Serve).Dial,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	tb.Cleanup(func() { _ = client.Close() })
-	return client
+	return Client(tb, wireTo(server).Dial, func(o *redis.Options) { o.ReadTimeout, o.WriteTimeout = -1, -1 })
 }

@@ -8,20 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/headway-go/headway/internal/products/embedded"
 	"github.com/headway-go/headway/internal/test/network"
 )
 
-const (
-	// poolSize is more connections than a test needs: go-redis keeps the timers of callers that wait for a connection for
-	// the whole program, and a timer belongs to one bubble.
-	poolSize = 10_000
-	// settling is how long goroutines that wait for time may last after a test. go-redis dials once a second until it
-	// sees that its pool is closed.
-	settling = 10 * time.Second
-)
+// settling is how long goroutines that wait for time may last after a test. go-redis dials once a second until it sees
+// that its pool is closed.
+const settling = 10 * time.Second
 
 // Server is a Redis in memory for a test in a bubble of testing/synctest, with a network of its own. Its clock is that
 // of the bubble.
@@ -39,11 +33,9 @@ type Server struct {
 func Serve(t *testing.T) *Server {
 	t.Helper()
 	logging.Disable() // go-redis reports each dial that fails on the standard error, for the whole program
-	s := &Server{Redis: embedded.New()}
-	t.Cleanup(s.Close)
+	server := Open(t)
 	t.Cleanup(func() { <-time.After(settling) })
-	s.Wire = s.wire()
-	return s
+	return &Server{Redis: server, Wire: wireTo(server)}
 }
 
 // Client returns a client of the server. It ends with the test.
@@ -55,25 +47,14 @@ func (s *Server) Client(t *testing.T) *redis.Client {
 // Apart returns a client with a network of its own, as another process has it.
 func (s *Server) Apart(t *testing.T) (*redis.Client, *network.Wire) {
 	t.Helper()
-	wire := s.wire()
+	wire := wireTo(s.Redis)
 	return s.clientOn(t, wire), wire
-}
-
-func (s *Server) wire() *network.Wire {
-	return network.New(network.NewConditions(0, 0, 0, 0), s.Serve)
 }
 
 func (s *Server) clientOn(t *testing.T, wire *network.Wire) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		// A host name would be looked up, through a channel of package net that belongs to the first bubble.
-		Addr: "127.0.0.1:6379", Dialer: wire.Dial, PoolSize: poolSize,
-		DisableIdentity:          true, // the first answer is the whole greeting, see network.Wire
-		DialerRetries:            1,    // between tries go-redis sleeps, and its PubSub holds a mutex meanwhile
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	client := Client(t, wire.Dial)
 	client.AddHook(refusing{s})
-	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
