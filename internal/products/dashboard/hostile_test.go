@@ -169,7 +169,8 @@ func TestCorruptBucketsHideNoOthers(t *testing.T) {
 		for _, path := range []string{"/", "/limit"} {
 			page := send(h, http.MethodGet, path, nil).Body.String()
 			if !strings.Contains(page, `aria-label="Limit api:good"`) ||
-				!strings.Contains(page, `aria-label="Limit api:evil"`) || !strings.Contains(page, "&lt;b&gt;corrupt") || len(page) > 100_000 {
+				!strings.Contains(page, `aria-label="Limit api:evil"`) ||
+				!strings.Contains(page, "&lt;b&gt;corrupt") || len(page) > 100_000 {
 				t.Errorf("%s of %d bytes lacks a bucket:\n%.20000s", path, len(page), page)
 			}
 		}

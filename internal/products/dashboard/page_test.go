@@ -36,7 +36,8 @@ func TestHostileTexts(t *testing.T) {
 		id := w.enqueue(t, job{Text: hostile, Flow: "flow <script>alert(1)</script>"})
 		client := asynq.NewClientFromRedisClient(w.config.Client)
 		const taskID = `id "<script>alert(1)</script>` + "\u202e"
-		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("type <script>alert(1)</script>\u202e", []byte(hostile)),
+		task := asynq.NewTask("type <script>alert(1)</script>\u202e", []byte(hostile))
+		if _, err := client.EnqueueContext(t.Context(), task,
 			asynq.TaskID(taskID), asynq.Queue(`queue <script>alert(1)</script>`)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // Command nightly runs the steps of the night one after another, and writes a report with a row for each: report.md
-// and report.json, beside the output of each step. `make nightly` runs it. A red row blocks nothing: it is a fault, with
-// the command that shows it again.
+// and report.json, beside the output of each step. `make nightly` runs it. A red row blocks nothing: it is a fault,
+// with the command that shows it again.
 package main
 
 import (

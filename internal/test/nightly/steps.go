@@ -46,8 +46,10 @@ func steps(seed int64) []step {
 		{"random", "2000 new random fleets, each in two orders", fmt.Sprintf(
 			"HEADWAY_FLEETS=2000 HEADWAY_FLEETS_FROM=%d scripts/fleets -timeout 2h -run TestRandomFleets -seeds %d,%d",
 			2000*seed, 2*seed, 2*seed+1), long},
-		{"fleets", "all fleets in 20 new orders", fmt.Sprintf("scripts/fleets -timeout 1h -seeds %d-%d", 20*seed, 20*seed+19),
-			long},
+		{
+			"fleets", "all fleets in 20 new orders", fmt.Sprintf("scripts/fleets -timeout 1h -seeds %d-%d", 20*seed, 20*seed+19),
+			long,
+		},
 		{"mutations", "every planted fault is seen", goTest + "./internal/test/mutations", long},
 		{"conformance", "clients that others wrote, through the gateway", "conformance/run", long},
 		{"fuzz", "every decoder for 20 seconds", "make fuzz", long},
